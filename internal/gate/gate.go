@@ -95,11 +95,7 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	j.fingerprint(f, testErr)
 	j.pairs(testErr)
 	if testErr == nil {
-		if judge, ok := judges()[spec.Kind]; ok {
-			judge(j)
-		} else {
-			j.missing("test", measurement.Finding{Code: measurement.FoundUnknownKind, Kind: spec.Kind})
-		}
+		j.kind()
 		j.instrument()
 		if o.Source.SameHost(o.Destination) {
 			j.processors("host", o.Source)

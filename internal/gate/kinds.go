@@ -4,30 +4,31 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// judges are the gates of each kind of test.
-func judges() map[measurement.Kind]func(*judge) {
-	return map[measurement.Kind]func(*judge){
-		measurement.TCP:   func(j *judge) { j.streams("goodput_bits_per_second") },
-		measurement.UDP:   (*judge).packets,
-		measurement.PPS:   (*judge).packets,
-		measurement.RR:    func(j *judge) { j.latency("", j.outcome.Latency) },
-		measurement.CRR:   (*judge).connections,
-		measurement.Load:  (*judge).load,
-		measurement.FTP:   (*judge).transfer,
-		measurement.MTU:   func(*judge) {}, // a search that finds no size fails
-		measurement.Ping:  func(j *judge) { j.latency("", j.outcome.Latency) },
-		measurement.Trace: func(*judge) {}, // the fingerprint says what a trace must show
-	}
+// judges are the ways to judge that descriptors of kinds name.
+var judges = map[kind.Judge]func(j *judge, metric string){
+	kind.JudgeFlows:       (*judge).streams,
+	kind.JudgePackets:     (*judge).packets,
+	kind.JudgeConnections: (*judge).connections,
+	kind.JudgeTransfer:    (*judge).transfer,
 }
 
-// load judges latency without and under the load of TCP flows.
-func (j *judge) load() {
-	j.streams("load_bits_per_second")
-	j.latency("idle", j.outcome.IdleLatency)
-	j.latency("loaded", j.outcome.Latency)
+// kind judges what a test of a kind brought back.
+func (j *judge) kind() {
+	k, known := kind.Of(j.spec.Kind)
+	if !known {
+		j.missing("test", measurement.Finding{Code: measurement.FoundUnknownKind, Kind: j.spec.Kind})
+		return
+	}
+	for _, g := range k.Gates {
+		judges[g.Judge](j, g.Metric)
+	}
+	for _, l := range k.Latencies {
+		j.latency(l.Part, l.Of(j.outcome))
+	}
 }
 
 // streams judges the TCP flows of a test whose rate all together is metric.
@@ -189,12 +190,12 @@ func (j *judge) possible(received, most float64, whose measurement.Limit, pairs 
 	}
 }
 
-// packets judges a test of datagrams.
-func (j *judge) packets() {
+// packets judges a test of datagrams, of which as many arrived a second as a metric says.
+func (j *judge) packets(metric string) {
 	m := j.outcome.Metrics
-	goodput, perSecond := m["goodput_bits_per_second"], m["received_packets_per_second"]
-	if j.spec.Kind == measurement.PPS {
-		perSecond = m["packets_per_second"]
+	perSecond := m[metric]
+	goodput, known := m["goodput_bits_per_second"]
+	if !known {
 		goodput = perSecond * float64(j.spec.PacketBytes) * 8
 	}
 	loss := m["loss_fraction"]
@@ -320,9 +321,7 @@ func (j *judge) latency(part string, d *measurement.Distribution) {
 			j.either(j.spare() && j.tookTime(d), "enough-samples", f)
 		}
 	}
-	if j.spec.Kind != measurement.CRR { // its failed connections have a gate of their own
-		j.unanswered(part, d)
-	}
+	j.unanswered(part, d)
 	if d.Min <= 0 || d.Min > d.Max {
 		j.missing("clock", measurement.Finding{Code: measurement.FoundImpossibleTimes, Part: part, Min: d.Min, Max: d.Max})
 	}
@@ -352,9 +351,9 @@ func (j *judge) unanswered(part string, d *measurement.Distribution) {
 	j.warn("answered", f)
 }
 
-// connections judges a test of new connections.
-func (j *judge) connections() {
-	failed := j.outcome.Metrics["failed_connections_count"]
+// connections judges a test of new connections, of which as many failed as a metric says.
+func (j *judge) connections(metric string) {
+	failed := j.outcome.Metrics[metric]
 	done := 0.0
 	if d := j.outcome.Latency; d != nil {
 		done = float64(d.Samples)
@@ -366,13 +365,11 @@ func (j *judge) connections() {
 	case share > failuresWarn:
 		j.warn("connections", f)
 	}
-	j.latency("", j.outcome.Latency)
 }
 
-// transfer judges one of a file, whose bytes the test itself has checked.
-func (j *judge) transfer() {
-	j.streams("goodput_bits_per_second")
-	if took := j.outcome.Metrics["transfer_seconds"]; took > 0 && took < shortTransfer {
+// transfer judges one of a file, which took as long as a metric says.
+func (j *judge) transfer(metric string) {
+	if took := j.outcome.Metrics[metric]; took > 0 && took < shortTransfer {
 		j.warn("short", measurement.Finding{Code: measurement.FoundShortTransfer, Measured: measurement.Seconds(took)})
 	}
 }

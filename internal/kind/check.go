@@ -193,9 +193,12 @@ func checkExchange(s measurement.Spec, p *Problems) {
 	if s.Protocol != measurement.OverUDP {
 		return
 	}
-	for _, o := range []Option{OptionNamed("request"), OptionNamed("response")} {
-		if v, ok := o.Get(s).(float64); ok && v > MaxDatagramBytes {
-			p.add(o.Name, "write at most "+o.Format(float64(MaxDatagramBytes))+", or protocol: tcp", "a %s of %s does not fit a UDP packet", o.Name, o.Format(v))
+	for _, m := range []struct {
+		option string
+		bytes  int
+	}{{"request", s.RequestBytes}, {"response", s.ResponseBytes}} {
+		if m.bytes > MaxDatagramBytes {
+			p.add(m.option, "write at most "+format(Size, MaxDatagramBytes)+", or protocol: tcp", "a %s of %s does not fit a UDP packet", m.option, format(Size, float64(m.bytes)))
 		}
 	}
 }

@@ -78,13 +78,13 @@ var otherFlags = []Flag{
 	},
 	{
 		Name: "zerocopy", Short: "Z", Type: Truth, Doc: "zero-copy send: splice(2), sendfile(2)",
-		Settings: []Setting{{Kinds: of(tcp, udp, load), Options: []string{"send_method"}, Value: string(measurement.SendZerocopy)}},
+		Settings: []Setting{{Kinds: copying, Options: []string{"send_method"}, Value: string(measurement.SendZerocopy)}},
 	},
 	{
 		Name: "copy", Type: Truth, Excludes: "zerocopy", Doc: "copy the payload at both ends, as an application does: send(2), and the receiver copies to user space",
 		Settings: []Setting{
-			{Kinds: of(tcp, udp, load), Options: []string{"send_method"}, Value: string(measurement.SendCopy)},
-			{Kinds: of(tcp, udp, load), Options: []string{"copy_payload"}, Value: true},
+			{Kinds: copying, Options: []string{"send_method"}, Value: string(measurement.SendCopy)},
+			{Kinds: copying, Options: []string{"copy_payload"}, Value: true},
 		},
 	},
 	{
@@ -107,7 +107,7 @@ var otherFlags = []Flag{
 		Name: "interval", Short: "i", Type: Time, Doc: "print the received rate in these intervals, from the start; ping: time between requests (20ms)",
 		Settings: []Setting{
 			{Kinds: of(ping), Options: []string{"interval"}},
-			{Kinds: of(tcp, udp, pps, load, ftp)},
+			{Kinds: directed},
 		},
 	},
 	{Name: "ftp-server", Type: Text, Doc: "a stock FTP server, as HOST[:PORT] (port 21), instead of hopbench serve", Settings: []Setting{{Kinds: of(ftp)}}},
@@ -126,14 +126,7 @@ var rateFlag = Flag{
 }
 
 // Kinds lists the kinds of test that take the flag, in their usual order.
-func (f Flag) Kinds() (names []measurement.Kind) {
-	for _, k := range kinds {
-		if f.Takes(k.Name) {
-			names = append(names, k.Name)
-		}
-	}
-	return names
-}
+func (f Flag) Kinds() []measurement.Kind { return those(func(k Kind) bool { return f.Takes(k.Name) }) }
 
 // Takes says whether a kind of test has the flag.
 func (f Flag) Takes(kind measurement.Kind) bool {

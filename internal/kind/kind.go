@@ -12,6 +12,10 @@ type Kind struct {
 	Name measurement.Kind
 	// Doc is what it measures, in one line.
 	Doc string
+	// Title is what a test is called, empty for the number of its flows. Flow is what one
+	// of several flows is called, empty for "flow", and Several what follows their number.
+	Title, Flow, Several string
+
 	// NoServer says that the other end need not run hopbench serve.
 	NoServer bool
 	// Fills says that a test fills the path for its duration, which the command
@@ -25,9 +29,61 @@ type Kind struct {
 	Implied bool
 	// Datagrams says that it measures UDP, whatever its protocol.
 	Datagrams bool
+	// FlowRTTs says that of several pairs each has the RTT of its flows.
+	FlowRTTs bool
+
+	// Latencies are the distributions that a test brings back. Each is judged.
+	Latencies []Latency
+	// Gates are the other judgements of what it brings back.
+	Gates []Gate
+	// Figures are the metrics of the line of figures that stands for a test.
+	Figures []string
+	// Details are the few metrics without which the primary one does not answer its
+	// question; of a test of both directions, BothWays if there are any. The rest
+	// stand in result.json and trials.csv.
+	Details, BothWays []string
+	// Watched are the metrics whose level a watch follows.
+	Watched []string
 	// check compares the values of a complete spec with each other.
 	check func(measurement.Spec, *Problems)
 }
+
+// Latency is a distribution that a test brings back.
+type Latency struct {
+	// Label is what it is of, for an axis. Part is the part of the test in which it was
+	// taken, empty for all of it.
+	Label, Part string
+	// Idle says that this is the part before a load.
+	Idle bool
+	// Metrics is what the names of its metrics begin with: those of a round trip have
+	// "rtt" instead.
+	Metrics string
+}
+
+// Of is the distribution that an outcome has, nil for none.
+func (l Latency) Of(o measurement.Outcome) *measurement.Distribution {
+	if l.Idle {
+		return o.IdleLatency
+	}
+	return o.Latency
+}
+
+// Gate is a judgement of a metric.
+type Gate struct {
+	Judge  Judge
+	Metric string
+}
+
+// Judge is a way to judge a trial. Package gate has the code of each.
+type Judge int
+
+// The judges.
+const (
+	JudgeFlows       Judge = iota // TCP flows, whose rate all together is the metric
+	JudgePackets                  // datagrams, of which as many arrived a second
+	JudgeConnections              // new connections, of which as many failed
+	JudgeTransfer                 // a file, which took the time
+)
 
 // All lists the kinds, in the order in which documents name them and flags are
 // tried on them.

@@ -73,6 +73,31 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
+// What is shown, judged and watched of a kind are metrics that it brings back, and a line of
+// figures has the primary one.
+func TestMetricsOfKinds(t *testing.T) {
+	for _, k := range All() {
+		brings := measurement.MetricsOf(k.Name)
+		named := slices.Concat(k.Figures, k.Details, k.BothWays, k.Watched)
+		for _, g := range k.Gates {
+			named = append(named, g.Metric)
+		}
+		for _, name := range named {
+			if !slices.ContainsFunc(brings, func(m measurement.Metric) bool { return m.Name == name }) {
+				t.Errorf("a %s test does not bring back %s", k.Name, name)
+			}
+		}
+		for _, l := range k.Latencies {
+			if l.Label == "" || !slices.ContainsFunc(brings, func(m measurement.Metric) bool { return m.Name == l.Metrics+"_p50_seconds" }) {
+				t.Errorf("a %s test brings back no median of %+v", k.Name, l)
+			}
+		}
+		if primary, _ := measurement.PrimaryOf(k.Name); !slices.Contains(k.Figures, primary.Name) {
+			t.Errorf("the figures of %s lack the primary metric", k.Name)
+		}
+	}
+}
+
 // The bounds of a number are its last good values, and not a number is none.
 func TestBounds(t *testing.T) {
 	for _, o := range Options() {

@@ -5,32 +5,6 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
-const (
-	tcp   = measurement.TCP
-	udp   = measurement.UDP
-	pps   = measurement.PPS
-	rr    = measurement.RR
-	crr   = measurement.CRR
-	load  = measurement.Load
-	ftp   = measurement.FTP
-	mtu   = measurement.MTU
-	ping  = measurement.Ping
-	trace = measurement.Trace
-)
-
-var kinds = []Kind{
-	{Name: tcp, Doc: "bulk TCP throughput, as the receiver confirmed it", Fills: true, Streams: true, Implied: true},
-	{Name: udp, Doc: "UDP throughput, loss, delay and reordering of packets", Fills: true, Datagrams: true, Implied: true, check: checkPackets},
-	{Name: pps, Doc: "rate of small UDP packets, without offloads", Fills: true, Datagrams: true, check: checkPackets},
-	{Name: rr, Doc: "latency of a request and its response", Implied: true, check: checkExchange},
-	{Name: crr, Doc: "connect, request, response, close: rate of new connections"},
-	{Name: load, Doc: "latency of the idle path, then under the load of TCP flows", Fills: true, Streams: true, check: checkLoad},
-	{Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, verified by a digest", Implied: true, check: checkFTP},
-	{Name: mtu, Doc: "the largest packet that the path carries, in each direction", Datagrams: true},
-	{Name: ping, Doc: "ICMP echo", NoServer: true, Implied: true, check: checkPing},
-	{Name: trace, Doc: "the hops of the path", NoServer: true, Implied: true},
-}
-
 // auto is a word for leaving the choice to the program, as if the option were
 // left out.
 const auto = "auto"
@@ -74,19 +48,6 @@ const (
 	maxSegments = 256
 )
 
-var (
-	sending = []measurement.Kind{tcp, udp, pps, load}
-	timed   = []measurement.Kind{tcp, udp, pps, rr, crr, load}
-	served  = []measurement.Kind{tcp, udp, pps, rr, crr, load, ftp, mtu}
-	streams = []measurement.Kind{tcp, load}
-	packets = []measurement.Kind{udp, pps}
-	every   = measurement.Kinds()
-	// together are the kinds that make their connections, and then start at one moment.
-	together = of(tcp, udp, pps, rr, crr)
-)
-
-func of(kinds ...measurement.Kind) []measurement.Kind { return kinds }
-
 func upTo(most float64) Limits { return Limits{Least: 1, Most: most} }
 
 func words(w ...string) Limits { return Limits{Words: w} }
@@ -114,13 +75,13 @@ var options = []Option{
 	},
 	{
 		Name: "flows", InFile: true, Flag: "flows", Short: "P", Aliases: []string{"parallel"},
-		Kinds: of(tcp, udp, pps, crr, load, ftp), Type: Whole, Limits: upTo(MaxFlows),
+		Kinds: parallel, Type: Whole, Limits: upTo(MaxFlows),
 		Except: map[measurement.Kind]Limits{udp: upTo(maxPacketFlows), pps: upTo(maxPacketFlows), ftp: upTo(maxSegments)},
 		Doc:    "parallel connections, in each direction if both ends send; udp, pps: UDP 5-tuples; crr: concurrent connections; ftp: segments of the file",
 		field:  func(s *measurement.Spec) any { return &s.Flows },
 	},
 	{
-		Name: "direction", InFile: true, Kinds: of(tcp, udp, pps, load, ftp), Type: Word, Limits: words("send", "receive", "both"),
+		Name: "direction", InFile: true, Kinds: directed, Type: Word, Limits: words("send", "receive", "both"),
 		Except: map[measurement.Kind]Limits{udp: oneWay, pps: oneWay, ftp: oneWay},
 		Doc:    "which end sends: the source (send), the destination (receive), or both at the same time",
 		field:  func(s *measurement.Spec) any { return &s.Direction },
@@ -163,7 +124,7 @@ var options = []Option{
 	},
 	{
 		// TCP_MIN_MSS and MAX_TCP_WINDOW of Linux (net/tcp.h)
-		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: of(tcp, udp, pps, rr, load), Type: Size, Limits: Limits{Least: 88, Most: 32_767},
+		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: connected, Type: Size, Limits: Limits{Least: 88, Most: 32_767},
 		Unset: "as the path allows", Doc: "largest TCP segment of both ends (TCP_MAXSEG), also on the control connection of a UDP test",
 		field: func(s *measurement.Spec) any { return &s.MSSBytes },
 	},
@@ -173,12 +134,12 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.PacingBitsPerSecond },
 	},
 	{
-		Name: "send_method", InFile: true, Kinds: of(tcp, udp, load), Type: Word, Limits: words("copy", "zerocopy"),
+		Name: "send_method", InFile: true, Kinds: copying, Type: Word, Limits: words("copy", "zerocopy"),
 		Unset: "the faster", Doc: "how the sender passes bytes to the kernel: send(2) copies them, splice(2) and sendfile(2) are zero-copy; udp: zero-copy only at an unlimited rate",
 		field: func(s *measurement.Spec) any { return &s.SendMethod },
 	},
 	{
-		Name: "copy_payload", InFile: true, Native: true, Kinds: of(tcp, udp, load), Type: Truth,
+		Name: "copy_payload", InFile: true, Native: true, Kinds: copying, Type: Truth,
 		Doc:   "the receiver copies the payload to user space, as an application does; otherwise it may discard it in the kernel",
 		field: func(s *measurement.Spec) any { return &s.CopyPayload },
 	},
@@ -218,7 +179,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.DSCP },
 	},
 	{
-		Name: "source_port", InFile: true, Flag: "cport", Kinds: of(tcp, udp, pps, rr, load), Type: Whole, Limits: upTo(maxPort),
+		Name: "source_port", InFile: true, Flag: "cport", Kinds: connected, Type: Whole, Limits: upTo(maxPort),
 		Unset: "the kernel's choice", Doc: "source port of the first flow; each further flow takes the next",
 		field: func(s *measurement.Spec) any { return &s.SourcePort },
 	},
@@ -264,17 +225,17 @@ var options = []Option{
 		field:  func(s *measurement.Spec) any { return &s.Protocol },
 	},
 	{
-		Name: "request", InFile: true, Flag: "request", Kinds: of(rr, crr, load), Type: Size, Limits: upTo(MaxMessageBytes),
+		Name: "request", InFile: true, Flag: "request", Kinds: asking, Type: Size, Limits: upTo(MaxMessageBytes),
 		Doc:   "size of each request",
 		field: func(s *measurement.Spec) any { return &s.RequestBytes },
 	},
 	{
-		Name: "response", InFile: true, Flag: "response", Kinds: of(rr, crr, load), Type: Size, Limits: upTo(MaxMessageBytes),
+		Name: "response", InFile: true, Flag: "response", Kinds: asking, Type: Size, Limits: upTo(MaxMessageBytes),
 		Doc:   "size of each response",
 		field: func(s *measurement.Spec) any { return &s.ResponseBytes },
 	},
 	{
-		Name: "requests_per_second", InFile: true, Flag: "requests-per-second", Kinds: of(rr, load), Type: Number, Limits: Limits{Least: 0.001, Most: 10e6},
+		Name: "requests_per_second", InFile: true, Flag: "requests-per-second", Kinds: clocked, Type: Number, Limits: Limits{Least: 0.001, Most: 10e6},
 		Unset: "each response releases the next request", Doc: "open loop: send requests at their intended times, without waiting for responses; latency counts from the intended time",
 		field: func(s *measurement.Spec) any { return &s.RequestsPerSecond },
 	},
@@ -284,7 +245,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.InFlight },
 	},
 	{
-		Name: "spin", InFile: true, Flag: "spin", Kinds: of(rr, load), Type: Truth,
+		Name: "spin", InFile: true, Flag: "spin", Kinds: clocked, Type: Truth,
 		Doc:   "both ends poll instead of sleeping (the server needs --spin, too): latency without the wake-up, at the cost of two whole CPUs",
 		field: func(s *measurement.Spec) any { return &s.Spin },
 	},
@@ -344,7 +305,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.MissingPairs },
 	},
 	{
-		Name: "timeout", InFile: true, Flag: "timeout", Kinds: of(rr, load, mtu, ping, trace), Type: Time, Limits: Limits{Least: 0.001, Most: 60},
+		Name: "timeout", InFile: true, Flag: "timeout", Kinds: waiting, Type: Time, Limits: Limits{Least: 0.001, Most: 60},
 		Unset: "500ms, load 3s", Doc: "how long to wait for one probe or response; rr, load: over UDP only",
 		field: func(s *measurement.Spec) any { return &s.Timeout },
 	},

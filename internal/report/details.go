@@ -36,7 +36,7 @@ func (m *Model) details() []detail {
 		for _, p := range m.Paths {
 			d.Rows = append(d.Rows, detailRow{Path: p.Label})
 		}
-		for _, name := range detailMetrics(t.Spec) {
+		for _, name := range t.details() {
 			metric, _ := measurement.MetricNamed(name)
 			if values := m.detailColumn(t, metric); values != nil {
 				d.Metrics = append(d.Metrics, metric.Label)

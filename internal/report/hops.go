@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
@@ -145,8 +146,9 @@ func (f Framing) payload(bytes, packets float64) float64 {
 
 // FramingOf is that of a trial.
 func FramingOf(t *measurement.Trial, spec measurement.Spec, tunnel string) Framing {
-	out := Framing{Headers: ethernetHeader + kinds[spec.Kind].headers, Payload: spec.PacketBytes}
-	if kinds[spec.Kind].headers == tcpHeaders {
+	out := Framing{Headers: ethernetHeader + udpHeaders, Payload: spec.PacketBytes}
+	if k, _ := kind.Of(spec.Kind); !k.Datagrams {
+		out.Headers = ethernetHeader + tcpHeaders
 		for _, f := range t.Flows {
 			if f.Final == nil || f.Final.MSS <= 0 {
 				continue

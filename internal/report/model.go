@@ -15,6 +15,7 @@ package report
 import (
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
@@ -73,6 +74,20 @@ type Test struct {
 	Primary     measurement.Metric
 	HasPrimary  bool
 	Column      words.Column // how values of the primary metric are written
+}
+
+// Descriptor is the descriptor of the test's kind.
+func (t Test) Descriptor() kind.Kind {
+	k, _ := kind.Of(t.Kind)
+	return k
+}
+
+// details are the further metrics that the report shows.
+func (t Test) details() []string {
+	if k := t.Descriptor(); t.Spec.Direction == measurement.Both && k.BothWays != nil {
+		return k.BothWays
+	}
+	return t.Descriptor().Details
 }
 
 // verdict is one cost as a sentence.

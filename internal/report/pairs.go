@@ -47,7 +47,7 @@ func (m *Model) pairDetails() []detail {
 		}
 		d := detail{Test: t.Label + ", pair by pair", Metrics: []string{"pairs", "slowest pair", "median pair", "fastest pair", "Jain’s fairness index",
 			"TCP RTT, lowest pair", "median pair", "highest pair"}}
-		if !kinds[t.Kind].flowsRTT {
+		if !t.Descriptor().FlowRTTs {
 			d.Metrics = []string{"pairs", "least of a pair", "median pair", "most of a pair"}
 		}
 		found := false
@@ -87,7 +87,7 @@ func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 		row := []float64{float64(brought)}
 		if len(rates) > 0 {
 			row = append(row, slices.Min(rates), statistics.Median(rates), slices.Max(rates))
-			if kinds[t.Kind].flowsRTT {
+			if t.Descriptor().FlowRTTs {
 				row = append(row, jainIndex(rates))
 				if len(rtts) > 0 {
 					row = append(row, slices.Min(rtts), statistics.Median(rtts), slices.Max(rtts))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
@@ -267,44 +268,32 @@ func onAxis(count measurement.Bins, delay, width float64, n int) []float64 {
 // latency merges the distributions, and takes from them every metric that is of one:
 // percentiles have no mean.
 func (c *combination) latency() {
-	all := c.merged(func(o measurement.Outcome) *measurement.Distribution { return o.Latency })
-	idle := c.merged(func(o measurement.Outcome) *measurement.Distribution { return o.IdleLatency })
-	of := func(r *latency.Recorder) (*measurement.Distribution, measurement.Metrics) {
-		m := measurement.Metrics{}
-		if r == nil {
-			return nil, m
-		}
-		r.FillMetrics(m, measurement.RR)
-		d := r.Distribution()
-		return &d, m
-	}
-	var round, before measurement.Metrics
-	c.out.Latency, round = of(all)
-	c.out.IdleLatency, before = of(idle)
-	from := func(metric string, m measurement.Metrics, name string) {
-		delete(c.out.Metrics, metric)
-		if v, ok := m[name]; ok {
-			c.out.Metrics[metric] = v
-		}
-	}
-	switch c.spec.Kind {
-	case measurement.RR, measurement.Ping:
-		for _, metric := range measurement.MetricsOf(c.spec.Kind) {
-			if strings.HasPrefix(metric.Name, "rtt_") {
-				from(metric.Name, round, metric.Name)
+	medians := map[bool]float64{} // before a load, and not
+	k, _ := kind.Of(c.spec.Kind)
+	for _, l := range k.Latencies {
+		round := measurement.Metrics{}
+		if r := c.merged(l.Of); r != nil {
+			r.FillMetrics(round, measurement.RR)
+			d := r.Distribution()
+			if l.Idle {
+				c.out.IdleLatency = &d
+			} else {
+				c.out.Latency = &d
 			}
 		}
-	case measurement.CRR:
-		from("transaction_p50_seconds", round, "rtt_p50_seconds")
-		from("transaction_p99_seconds", round, "rtt_p99_seconds")
-	case measurement.Load:
-		from("loaded_rtt_p50_seconds", round, "rtt_p50_seconds")
-		from("loaded_rtt_p99_seconds", round, "rtt_p99_seconds")
-		from("idle_rtt_p50_seconds", before, "rtt_p50_seconds")
-		delete(c.out.Metrics, "rtt_increase_seconds")
-		if loaded, idle := round["rtt_p50_seconds"], before["rtt_p50_seconds"]; loaded > 0 && idle > 0 {
-			c.out.Metrics["rtt_increase_seconds"] = loaded - idle
+		medians[l.Idle] = round["rtt_p50_seconds"]
+		for _, metric := range measurement.MetricsOf(k.Name) {
+			if of, is := strings.CutPrefix(metric.Name, l.Metrics+"_"); is {
+				delete(c.out.Metrics, metric.Name)
+				if v, ok := round["rtt_"+of]; ok {
+					c.out.Metrics[metric.Name] = v
+				}
+			}
 		}
+	}
+	delete(c.out.Metrics, "rtt_increase_seconds")
+	if loaded, idle := medians[false], medians[true]; loaded > 0 && idle > 0 {
+		c.out.Metrics["rtt_increase_seconds"] = loaded - idle
 	}
 }
 
@@ -366,14 +355,9 @@ func (c *combination) hosts() {
 	c.out.Source, c.out.Destination = hostsOf(sources), hostsOf(destinations)
 	seconds := float64(c.spec.Duration)
 	m := c.out.Metrics
-	switch c.spec.Kind {
-	case measurement.TCP:
-		host.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, 0)
-	case measurement.UDP, measurement.PPS:
+	if slices.Contains(measurement.MetricOf("context_switches_per_second").Kinds, c.spec.Kind) {
 		packets := (m["received_packets_per_second"] + m["packets_per_second"]) * seconds
 		host.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, packets)
-	case measurement.RR:
-		host.AddCost(&c.out, seconds, 0, 0)
 	}
 }
 

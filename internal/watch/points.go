@@ -4,26 +4,21 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// watched are the metrics of each kind of test whose level is watched.
-var watched = map[measurement.Kind][]string{
-	measurement.TCP:  {"goodput_bits_per_second"},
-	measurement.UDP:  {"loss_fraction"},
-	measurement.PPS:  {"packets_per_second", "loss_fraction"},
-	measurement.RR:   {"rtt_p50_seconds", "rtt_p99_seconds", "loss_fraction"},
-	measurement.CRR:  {"connections_per_second", "connect_p50_seconds"},
-	measurement.Load: {"loaded_rtt_p50_seconds"},
-	measurement.FTP:  {"goodput_bits_per_second"},
-	measurement.Ping: {"rtt_p50_seconds", "loss_fraction"},
+// watched are the metrics of a kind of test whose level is watched.
+func watched(name measurement.Kind) []string {
+	k, _ := kind.Of(name)
+	return k.Watched
 }
 
 // SeriesOf counts the series of tests.
 func SeriesOf(tests []result.TestInfo) (n int) {
 	for _, t := range tests {
-		n += len(watched[t.Spec.Kind])
+		n += len(watched(t.Spec.Kind))
 	}
 	return n
 }
@@ -53,7 +48,7 @@ func (r *Round) AddTrial(t measurement.Trial, spec measurement.Spec) {
 			r.Route = append(r.Route, h.Address)
 		}
 	}
-	for _, name := range watched[spec.Kind] {
+	for _, name := range watched(spec.Kind) {
 		v, ok := t.Metrics[name]
 		if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
 			continue

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	options "github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
@@ -20,9 +20,9 @@ var needless = []string{"file_crc32", "share_threads", "pairs", "in_flight"}
 // option's name.
 func Spec(s measurement.Spec) string {
 	text, end := phrases(s), ""
-	for _, o := range options.Options() {
+	for _, o := range kind.Options() {
 		value := o.Get(s)
-		if !o.Takes(s.Kind) || options.IsZero(value) || slices.Contains(needless, o.Name) {
+		if !o.Takes(s.Kind) || kind.IsZero(value) || slices.Contains(needless, o.Name) {
 			continue
 		}
 		without := s
@@ -35,19 +35,19 @@ func Spec(s measurement.Spec) string {
 }
 
 // optionText is an option and its value.
-func optionText(o options.Option, value any) string {
+func optionText(o kind.Option, value any) string {
 	name := strings.ReplaceAll(o.Name, "_", " ")
 	number, _ := value.(float64)
 	switch o.Type {
-	case options.Truth:
+	case kind.Truth:
 		return name
-	case options.Time:
+	case kind.Time:
 		return name + " " + Time(measurement.Seconds(number))
-	case options.Size:
+	case kind.Size:
 		return name + " " + Value(number, measurement.Bytes)
-	case options.Rate:
+	case kind.Rate:
 		return name + " " + Value(number, measurement.BitsPerSecond)
-	case options.Share:
+	case kind.Share:
 		return name + " " + Percent(number)
 	}
 	return name + " " + o.Format(value)
@@ -64,7 +64,8 @@ func phrases(s measurement.Spec) string {
 	add(s.Tool != measurement.Native, "in iperf3's protocol")
 	add(s.FileBytes > 0, "a file of %s", Value(float64(s.FileBytes), measurement.Bytes))
 	add(s.FilePath != "", "%s of a stock server", s.FilePath)
-	add(s.Flows > 0, "%s%s", quantity.Count(s.Flows, cmp.Or(kinds[s.Kind].flows, "flow")), kinds[s.Kind].several)
+	k, _ := kind.Of(s.Kind)
+	add(s.Flows > 0, "%s%s", quantity.Count(s.Flows, cmp.Or(k.Flow, "flow")), k.Several)
 	add(s.Protocol != "", "over %s", string(s.Protocol))
 	add(s.Direction == measurement.Receive, "destination sends")
 	add(s.Direction == measurement.Both, "both ends send")

@@ -1,9 +1,12 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
@@ -11,67 +14,55 @@ import (
 // Gap stands between the parts of a line of figures; lines break there.
 const Gap = "   "
 
-// kind is how tests of a kind are spoken of.
-type kind struct {
-	flows   string // what one of several flows is called
-	several string // what follows their number and name
-	title   string // what a test is called; empty is the number of its flows
-	latency string // what its distribution is of, for an axis
-	trial   func(f *figures)
+// phrase is how a metric is spoken of in a line of figures; one without is led by its label.
+type phrase struct {
+	before, after string
+	write         func(float64) string // nil for the metric's unit
+	percent       float64              // of the percentile of a distribution that it is
+	whole         func(f *figures)     // says all of it
 }
 
-var kinds = map[measurement.Kind]kind{
-	measurement.TCP: {flows: "flow", trial: (*figures).tcp},
-	measurement.UDP: {flows: "flow", title: "UDP", trial: func(f *figures) {
-		f.value("goodput_bits_per_second", "", " received")
-		f.datagrams()
-		f.value("sent_bits_per_second", "", " sent")
-	}},
-	measurement.PPS: {flows: "flow", title: "small packets", trial: func(f *figures) {
-		f.add("packets_per_second", "", " packets/s received", perSecond)
-		f.datagrams()
-	}},
-	measurement.CRR: {flows: "connection", title: "connections", several: " at a time", latency: "transaction time", trial: func(f *figures) {
-		f.add("connections_per_second", "", " connections/s", perSecond)
-		f.value("connect_p50_seconds", "connect p50 ", "")
-		f.percentile("transaction_p50_seconds", "transaction ", f.Latency, 50)
-		f.percentile("transaction_p99_seconds", "", f.Latency, 99)
-		f.add("failed_connections_count", "", " failed", count)
-	}},
-	measurement.Load: {flows: "flow", title: "RTT under load", latency: "RTT", trial: func(f *figures) {
-		f.percentile("loaded_rtt_p50_seconds", "", f.Latency, 50)
-		f.percentile("loaded_rtt_p99_seconds", "", f.Latency, 99)
-		f.percentile("idle_rtt_p50_seconds", "idle ", f.IdleLatency, 50)
-		f.add("responsiveness_per_minute", "", " round trips/min", count)
+var metricPhrases = map[string]phrase{
+	"goodput_bits_per_second":         {after: " received"},
+	"forward_goodput_bits_per_second": {before: "forward "},
+	"reverse_goodput_bits_per_second": {before: "reverse "},
+	"retransmitted_segments":          {write: func(n float64) string { return quantity.Count(int(n), "retransmit") }},
+	"tcp_rtt_mean_seconds":            {before: "RTT under load "},
+	"file_bytes":                      {},
+	"transfer_seconds":                {whole: (*figures).transfer},
+
+	"packets_per_second":        {after: " packets/s received", write: perSecond},
+	"sent_bits_per_second":      {after: " sent"},
+	"loss_fraction":             {whole: (*figures).loss},
+	"one_way_delay_p50_seconds": {whole: (*figures).oneWay},
+
+	"connections_per_second":   {after: " connections/s", write: perSecond},
+	"transaction_p50_seconds":  {before: "transaction ", percent: 50},
+	"transaction_p99_seconds":  {percent: 99},
+	"failed_connections_count": {after: " failed", write: count},
+
+	"loaded_rtt_p50_seconds":    {percent: 50},
+	"loaded_rtt_p99_seconds":    {percent: 99},
+	"idle_rtt_p50_seconds":      {before: "idle ", percent: 50},
+	"responsiveness_per_minute": {after: " round trips/min", write: count},
+	"load_bits_per_second": {whole: func(f *figures) {
 		f.value("load_bits_per_second", "under ", " of "+quantity.Count(f.spec.Flows, "flow"))
-		f.loss()
 	}},
-	measurement.FTP: {flows: "segment", trial: func(f *figures) {
-		f.value("goodput_bits_per_second", "", " received")
-		f.value("file_bytes", "", "")
-		f.value("transfer_seconds", "in ", "")
-		if f.spec.Flows > 1 {
-			f.parts = append(f.parts, quantity.Count(f.spec.Flows, "segment"))
-		}
-	}},
-	measurement.MTU: {flows: "flow", title: "path MTU", trial: func(f *figures) {
-		f.add("path_mtu_bytes", "", NBSP+"B forward", count)
-		f.add("reverse_path_mtu_bytes", "", NBSP+"B reverse", count)
-	}},
-	measurement.Trace: {flows: "flow", title: "path", trial: func(f *figures) {
-		f.parts = append(f.parts, fmt.Sprintf("%s, %d silent", quantity.Count(int(f.Metrics["hops_count"]), "hop"), int(f.Metrics["silent_hops_count"])))
-	}},
-	measurement.RR:   {flows: "flow", title: "latency", latency: "RTT", trial: (*figures).latency},
-	measurement.Ping: {flows: "flow", title: "ping", latency: "RTT", trial: (*figures).latency},
+
+	"rtt_p50_seconds":  {percent: 50},
+	"rtt_min_seconds":  {before: "min "},
+	"rtt_mean_seconds": {before: "mean "},
+	"rtt_max_seconds":  {whole: (*figures).slowest},
+
+	"path_mtu_bytes":         {after: NBSP + "B forward", write: count},
+	"reverse_path_mtu_bytes": {after: NBSP + "B reverse", write: count},
+	"hops_count":             {whole: (*figures).hops},
 }
 
 // Title names a test for people.
 func Title(spec measurement.Spec) string {
-	k := kinds[spec.Kind]
-	title := k.title
-	if title == "" {
-		title = quantity.Count(spec.Flows, k.flows)
-	}
+	k, _ := kind.Of(spec.Kind)
+	title := cmp.Or(k.Title, quantity.Count(spec.Flows, cmp.Or(k.Flow, "flow")))
 	switch {
 	case spec.Kind == measurement.FTP && spec.Direction == measurement.Send:
 		return "file to the server"
@@ -87,12 +78,15 @@ func Title(spec measurement.Spec) string {
 
 // Trial is what a test that counts brought back, in one line.
 func Trial(spec measurement.Spec, t measurement.Trial) string {
-	f := &figures{Trial: t, spec: spec}
-	if k, known := kinds[spec.Kind]; known {
-		k.trial(f)
-	} else {
-		f.latency()
+	k, known := kind.Of(spec.Kind)
+	if !known {
+		k, _ = kind.Of(measurement.RR) // of a newer program
 	}
+	f := &figures{Trial: t, spec: spec, kind: k}
+	for _, metric := range k.Figures {
+		f.say(metric)
+	}
+	f.roundTrips()
 	if len(f.parts) == 0 {
 		return "no figure came back"
 	}
@@ -100,13 +94,36 @@ func Trial(spec measurement.Spec, t measurement.Trial) string {
 }
 
 // Latency is what the distribution of a kind's tests is of.
-func Latency(k measurement.Kind) string { return kinds[k].latency }
+func Latency(name measurement.Kind) string {
+	if k, _ := kind.Of(name); len(k.Latencies) > 0 {
+		return k.Latencies[0].Label
+	}
+	return ""
+}
 
 // figures collects the parts of a line, of those metrics that there are.
 type figures struct {
 	measurement.Trial
 	spec  measurement.Spec
+	kind  kind.Kind
 	parts []string
+}
+
+// say adds what there is of a metric.
+func (f *figures) say(metric string) {
+	p, known := metricPhrases[metric]
+	switch {
+	case !known:
+		f.value(metric, measurement.MetricOf(metric).Label+" ", "")
+	case p.whole != nil:
+		p.whole(f)
+	case p.percent > 0:
+		f.percentile(metric, p.before, p.percent)
+	case p.write != nil:
+		f.add(metric, p.before, p.after, p.write)
+	default:
+		f.value(metric, p.before, p.after)
+	}
 }
 
 func (f *figures) add(metric, before, after string, write func(float64) string) {
@@ -121,12 +138,16 @@ func (f *figures) value(metric, before, after string) {
 }
 
 // percentile adds a metric that is a percentile of a distribution, or what it lacks.
-func (f *figures) percentile(metric, of string, d *measurement.Distribution, percent float64) {
+func (f *figures) percentile(metric, of string, percent float64) {
 	name := fmt.Sprintf("%sp%g", of, percent)
 	if v, ok := f.Metrics[metric]; ok {
 		f.parts = append(f.parts, name+" "+Time(measurement.Seconds(v)))
-	} else if d != nil {
-		f.parts = append(f.parts, Lacking(name, *d, percent)...)
+		return
+	}
+	for _, l := range f.kind.Latencies {
+		if d := l.Of(f.Outcome); d != nil && strings.HasPrefix(metric, l.Metrics+"_") {
+			f.parts = append(f.parts, Lacking(name, *d, percent)...)
+		}
 	}
 }
 
@@ -141,22 +162,16 @@ func Lacking(name string, d measurement.Distribution, percent float64) []string 
 	return nil
 }
 
-func (f *figures) tcp() {
-	f.value("goodput_bits_per_second", "", " received")
-	if f.spec.Direction == measurement.Both {
-		f.value("forward_goodput_bits_per_second", "forward ", "")
-		f.value("reverse_goodput_bits_per_second", "reverse ", "")
-	}
-	if n, ok := f.Metrics["retransmitted_segments"]; ok {
-		f.parts = append(f.parts, quantity.Count(int(n), "retransmit"))
-	}
-	f.value("tcp_rtt_mean_seconds", "RTT under load ", "")
+// roundTrip says that the test is one of round trips alone.
+func (f *figures) roundTrip() bool {
+	return len(f.kind.Latencies) == 1 && f.kind.Latencies[0].Metrics == "rtt"
 }
 
-// loss adds the share that was lost with its 95 % interval.
+// loss adds the share that was lost with its 95 % interval; of round trips only where some
+// were.
 func (f *figures) loss() {
 	loss, ok := f.Metrics["loss_fraction"]
-	if !ok {
+	if !ok || loss == 0 && f.roundTrip() {
 		return
 	}
 	whole, _ := f.LossOf(f.spec)
@@ -172,11 +187,8 @@ func Loss(share, whole float64) string {
 	return joined(Estimate(share, &low, &high, measurement.Fraction, false))
 }
 
-// datagrams is what became of them on the way.
-func (f *figures) datagrams() {
-	f.loss()
-	f.value("reordered_fraction", "reordered ", "")
-	f.value("jitter_seconds", "jitter ", "")
+// oneWay adds the delay of datagrams, with the bound of its error.
+func (f *figures) oneWay() {
 	if bound, ok := f.Metrics["one_way_delay_bound_seconds"]; ok {
 		about := " ± " + Time(measurement.Seconds(bound))
 		if bound > f.Metrics["one_way_delay_p50_seconds"]/2 {
@@ -186,30 +198,42 @@ func (f *figures) datagrams() {
 	}
 }
 
-func (f *figures) latency() {
-	f.percentile("rtt_p50_seconds", "", f.Latency, 50)
-	f.value("rtt_min_seconds", "min ", "")
-	f.value("rtt_mean_seconds", "mean ", "")
+// transfer adds how long a file took, and in how many pieces it came.
+func (f *figures) transfer() {
+	f.value("transfer_seconds", "in ", "")
+	if f.spec.Flows > 1 {
+		f.parts = append(f.parts, quantity.Count(f.spec.Flows, f.kind.Flow))
+	}
+}
+
+func (f *figures) hops() {
+	f.parts = append(f.parts, fmt.Sprintf("%s, %d silent", quantity.Count(int(f.Metrics["hops_count"]), "hop"), int(f.Metrics["silent_hops_count"])))
+}
+
+// slowest adds the upper percentiles of the round trips, and the longest.
+func (f *figures) slowest() {
 	if f.Latency != nil {
 		for _, p := range []float64{99, 99.9} {
 			if v, ok := f.Latency.At(p); ok {
 				f.parts = append(f.parts, fmt.Sprintf("p%g %s", p, Time(v)))
-			} else if p == 99 && f.spec.Kind == measurement.RR {
+			} else if p == 99 && slices.Contains(measurement.MetricOf("rtt_p99_seconds").Kinds, f.kind.Name) {
 				f.parts = append(f.parts, Lacking("p99", *f.Latency, p)...)
 			}
 		}
 	}
 	f.value("rtt_max_seconds", "max ", "")
-	if f.Metrics["loss_fraction"] > 0 {
-		f.loss()
+}
+
+// roundTrips adds how many there were, and over what.
+func (f *figures) roundTrips() {
+	if !f.roundTrip() || f.Latency == nil {
+		return
 	}
-	if f.Latency != nil {
-		over := strings.ToUpper(string(f.spec.Protocol))
-		if over == "" {
-			over = "ICMP"
-		}
-		f.parts = append(f.parts, fmt.Sprintf("(%s, %s)", quantity.Count(int(f.Latency.Samples), "round trip"), over))
+	over := strings.ToUpper(string(f.spec.Protocol))
+	if over == "" {
+		over = "ICMP"
 	}
+	f.parts = append(f.parts, fmt.Sprintf("(%s, %s)", quantity.Count(int(f.Latency.Samples), "round trip"), over))
 }
 
 func count(v float64) string { return quantity.Number(v, 0) }

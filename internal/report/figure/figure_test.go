@@ -161,7 +161,7 @@ func TestLatencyMerge(t *testing.T) {
 			want += trial.Latency.Samples
 		}
 	}
-	got, errs := mergeLatency(m, m.Tests[0], 0, false)
+	got, errs := mergeLatency(m, m.Tests[0], 0, m.Tests[0].Descriptor().Latencies[0])
 	if len(errs) > 0 || got.total != want {
 		t.Fatalf("%d samples, errors %v; want %d", got.total, errs, want)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -83,19 +84,15 @@ type merged struct {
 	values []hdrhistogram.Bar // ascending, of those that were answered
 }
 
-// mergeLatency adds the histograms of the trials that count, those without load
-// or the others. Histograms of one run share their geometry, so that adding
+// mergeLatency adds the histograms that the trials that count have of a part of a test. Histograms of one run share their geometry, so that adding
 // bucket by bucket is exact.
-func mergeLatency(m *report.Model, t report.Test, path int, idle bool) (merged, []error) {
+func mergeLatency(m *report.Model, t report.Test, path int, part kind.Latency) (merged, []error) {
 	counts := map[int64]int64{}
 	var errs []error
 	var out merged
 	for i := range m.Run.Trials {
 		trial := &m.Run.Trials[i]
-		d := trial.Latency
-		if idle {
-			d = trial.IdleLatency
-		}
+		d := part.Of(trial.Outcome)
 		if trial.Test != t.Name || trial.Path != m.Paths[path].Name || !trial.Gate.Passed || d == nil || len(d.HDR) == 0 {
 			continue
 		}
@@ -164,11 +161,11 @@ func LatencyFigures(m *report.Model) []Figure {
 		var problems []error
 		samples, unanswered := int64(0), int64(0)
 		for p := range m.Paths {
-			for _, idle := range t.Distributions() {
-				l, errs := mergeLatency(m, t, p, idle)
+			for _, part := range t.Descriptor().Latencies {
+				l, errs := mergeLatency(m, t, p, part)
 				problems = append(problems, errs...)
 				if points := l.curve(); len(points) > 1 {
-					all = append(all, series{path: p, idle: idle, points: points})
+					all = append(all, series{path: p, idle: part.Idle, points: points})
 					samples += l.answered()
 					unanswered += l.total - l.answered()
 				}
@@ -197,7 +194,7 @@ func latencyFigure(m *report.Model, id string, t report.Test, all []series, samp
 	if unanswered > 0 {
 		of += fmt.Sprintf(" and %d requests without an answer, which come last", unanswered)
 	}
-	if len(t.Distributions()) > 1 {
+	if len(t.Descriptor().Latencies) > 1 {
 		curves += ", dashed without load"
 	}
 	p := newPanel(id, "Distribution of "+axisLabel+", "+t.Label,
@@ -232,12 +229,12 @@ func (p *panel) curves(m *report.Model, all []series) []endLabel {
 		for _, q := range minMax(s.points, int(p.right-p.left)) {
 			drawn = append(drawn, point{p.x.at(q.x), p.y.at(q.y)})
 		}
-		label, kind := m.Paths[s.path].Label, " curve"
+		label, classes := m.Paths[s.path].Label, " curve"
 		tooltip := label
 		if s.idle { // its colour and its dashes name the path
-			label, tooltip, kind = "idle", label+", idle", " curve idle"
+			label, tooltip, classes = "idle", label+", idle", " curve idle"
 		}
-		p.polyline(drawn, class("s", s.path)+kind, tooltip)
+		p.polyline(drawn, class("s", s.path)+classes, tooltip)
 		last := drawn[len(drawn)-1]
 		p.line(last.x, last.y, p.right, last.y, class("s", s.path)+" lead")
 		labels = append(labels, endLabel{path: s.path, label: label, y: last.y})

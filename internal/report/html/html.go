@@ -148,7 +148,7 @@ func newPageData(m *report.Model) pageData {
 	if s, ok := m.Scaled(); ok {
 		d.ScaleName = words.Scale(s)
 	}
-	d.Dashed = slices.ContainsFunc(m.Tests, func(t report.Test) bool { return len(t.Distributions()) > 1 })
+	d.Dashed = slices.ContainsFunc(m.Tests, func(t report.Test) bool { return len(t.Descriptor().Latencies) > 1 })
 	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
 	return d
 }
