@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/words"
@@ -22,6 +23,7 @@ func doctorCommand(s base.Streams) *cobra.Command {
 		Short: "Report what this machine can do for hopbench, and how to fix what it cannot",
 		Args:  base.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			live.Working(&s, "building a lab, to see what works here")
 			missing := 0
 			for _, f := range append(lab.Check(c.Context()), machine()...) {
 				mark := "ok     "

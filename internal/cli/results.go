@@ -17,6 +17,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/html"
 	"github.com/hopbench/hopbench/internal/report/terminal"
@@ -57,7 +58,9 @@ func resultsCommand(s base.Streams) *cobra.Command {
 			if len(args) == 1 {
 				folder = args[0]
 			}
+			working := live.Working(&s, "runs in "+folder)
 			runs, err := listRuns(c.Context(), folder)
+			working.End()
 			if err != nil {
 				return err
 			}
@@ -89,6 +92,7 @@ func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON 
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	defer live.Working(&s, "rounds of "+name).End()
 	rounds, err := st.Rounds(ctx)
 	if err != nil {
 		return err

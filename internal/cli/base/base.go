@@ -209,7 +209,7 @@ func AddVersion(root *cobra.Command, short, more string, formats map[string]stri
 
 // IsTerminal says whether a stream is a terminal.
 func IsTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := fileOf(stream)
 	if !ok {
 		return false
 	}
@@ -217,9 +217,20 @@ func IsTerminal(stream any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
 }
 
+// Over is a writer in front of another.
+type Over interface{ Under() io.Writer }
+
+func fileOf(stream any) (*os.File, bool) {
+	if over, ok := stream.(Over); ok {
+		stream = over.Under()
+	}
+	f, ok := stream.(*os.File)
+	return f, ok
+}
+
 // TerminalWidth is the number of columns of w, 100 when it is no terminal.
 func TerminalWidth(w io.Writer) int {
-	if f, ok := w.(*os.File); ok && IsTerminal(w) {
+	if f, ok := fileOf(w); ok && IsTerminal(w) {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}
