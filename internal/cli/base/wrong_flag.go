@@ -58,7 +58,24 @@ var iperf3Flags = []foreignFlag{
 	{"gsro", "", "leave it out: the kernel segments and joins datagrams if it can (--gso, --gro)"},
 	{"repeating-payload", "", "leave it out: the payload is always repeated noise"},
 	{"dont-fragment", "", "leave it out: --only mtu finds the largest unfragmented packet in each direction"},
+	{"no-fq-socket-pacing", "", "leave it out: TCP without -b is not paced"},
+	{"linux-congestion", "", "use -C"},
+	{"sctp", "", noSCTP},
+	{"xbind", "X", noSCTP},
+	{"nstreams", "", noSCTP},
+	{"username", "", noUsers},
+	{"rsa-public-key-path", "", noUsers},
+	{"rsa-private-key-path", "", noUsers},
+	{"authorized-users-path", "", noUsers},
+	{"time-skew-threshold", "", noUsers},
+	{"use-pkcs1-padding", "", noUsers},
 }
+
+// What is said of several flags.
+const (
+	noSCTP  = "not supported: hopbench tests TCP, MPTCP and UDP"
+	noUsers = "use --token-file at both ends: who has the token may test"
+)
 
 // FlagError says what is wrong with a flag, and what to write instead.
 func FlagError(c *cobra.Command, err error) error {
