@@ -257,16 +257,27 @@ func prepareRun(s base.Streams, f runFlags, arg string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &session{Streams: s, flags: f, head: store.Head{
+	head := store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
 		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick, Matters: f.matters, Explain: f.explain,
 		Started: time.Now().Round(time.Millisecond),
-	}}
+	}
 	if f.testbed != "" {
-		if r.head.TestbedFile, err = testbedFile(f.testbed); err != nil {
+		if head.TestbedFile, err = testbedFile(f.testbed); err != nil {
 			return nil, err
 		}
 	}
+	if file == arg { // not a bundled one, which is nowhere
+		if head.File, err = filepath.Abs(file); err != nil {
+			return nil, fmt.Errorf("find the experiment again: %w", err)
+		}
+	}
+	return planRun(s, f, head)
+}
+
+// planRun plans a run of what a head says.
+func planRun(s base.Streams, f runFlags, head store.Head) (r *session, err error) {
+	r = &session{Streams: s, flags: f, head: head}
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 		return nil, base.Usage(err)
 	}
@@ -287,11 +298,6 @@ func prepareRun(s base.Streams, f runFlags, arg string) (*session, error) {
 		}
 	}
 	r.head.Name, r.head.Planned, r.head.RuleFiles = r.e.Name, len(r.plan.Trials), rules.Digests
-	if file == arg { // not a bundled one, which is nowhere
-		if r.head.File, err = filepath.Abs(file); err != nil {
-			return nil, fmt.Errorf("find the experiment again: %w", err)
-		}
-	}
 	return r, nil
 }
 

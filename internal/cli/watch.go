@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +33,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/spelling"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/strict"
 	"github.com/hopbench/hopbench/internal/survey"
 	"github.com/hopbench/hopbench/internal/testbed/direct"
 	"github.com/hopbench/hopbench/internal/watch"
@@ -266,7 +269,8 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 		}
 		// A primary effect of each test and path, and the level of the baseline.
 		head.Rules.Series = 2 * len(r.e.Paths) * len(r.e.Tests)
-		return f.measureExperiment(arg), nil, head, nil
+		head.Subject, err = digest(r.head)
+		return f.measureExperiment(r.head), nil, head, err
 	}
 	tests, err := f.watchTests()
 	if err != nil {
@@ -349,15 +353,37 @@ func (f *watchFlags) measureHost(to testcmd.Target, tests survey.List, run direc
 	}
 }
 
-// measureExperiment runs an experiment and keeps its effects.
-func (f *watchFlags) measureExperiment(arg string) watch.Measure {
+// digest is of what a run measures: what its files say, without comments and prose, and what
+// the command line sets instead.
+func digest(head store.Head) (string, error) {
+	of := []any{head.Blocks, head.Quick, head.RuleFiles}
+	texts := []string{head.Experiment}
+	if head.TestbedFile != nil {
+		texts = append(texts, head.TestbedFile.Text)
+	}
+	for _, text := range texts {
+		said, err := strict.Said([]byte(text))
+		if err != nil {
+			return "", err
+		}
+		for _, prose := range []string{"title", "description", "model", "published"} {
+			delete(said, prose)
+		}
+		of = append(of, said)
+	}
+	text, err := json.Marshal(of)
+	return fmt.Sprintf("%x", sha256.Sum256(text)), err
+}
+
+// measureExperiment runs an experiment, as it was when the watch began, and keeps its effects.
+func (f *watchFlags) measureExperiment(head store.Head) watch.Measure {
 	const whole = "run" // the name of its budget
 	return func(ctx context.Context, allowed func(string) bool) (r watch.Round, err error) {
 		if !allowed(whole) {
 			r.Skipped = []string{whole}
 			return r, nil
 		}
-		measured, err := f.runOnce(ctx, arg)
+		measured, err := f.runOnce(ctx, head)
 		if measured == nil || err != nil {
 			if err == nil {
 				err = errors.New("the run gave no result")
@@ -365,26 +391,15 @@ func (f *watchFlags) measureExperiment(arg string) watch.Measure {
 			r.Outage, r.Failed = true, []watch.Failure{{Error: err.Error()}}
 			return r, nil
 		}
-		specs := map[string]measurement.Spec{}
-		for _, t := range measured.Tests {
-			specs[t.Name] = t.Spec
-		}
-		var moved watch.Round
-		for _, t := range measured.Trials {
-			moved.AddTrial(t, specs[t.Test])
-		}
-		for _, n := range moved.Payload {
-			r.Payload = map[string]int64{whole: r.Payload[whole] + n}
-		}
-		r.AddEffects(measured.Costs)
+		r.AddRun(whole, measured)
 		return r, nil
 	}
 }
 
 // runOnce runs an experiment in a folder that is gone after it.
-func (f *watchFlags) runOnce(ctx context.Context, arg string) (_ *result.Result, err error) {
-	flags := f.run
-	flags.seed = rand.Uint64N(1 << 53)
+func (f *watchFlags) runOnce(ctx context.Context, head store.Head) (_ *result.Result, err error) {
+	flags, rules := f.run, head.RuleFiles
+	head.Seed, head.Started = rand.Uint64N(1<<53), time.Now().Round(time.Millisecond)
 	flags.views = &live.Views{Stream: event.NewStream()}
 	defer func() { err = errors.Join(err, flags.views.Close()) }()
 	dir, err := os.MkdirTemp("", "hopbench-watch-")
@@ -392,8 +407,11 @@ func (f *watchFlags) runOnce(ctx context.Context, arg string) (_ *result.Result,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := prepareRun(base.Streams{Out: io.Discard, Err: io.Discard}, flags, arg)
+	r, err := planRun(base.Streams{Out: io.Discard, Err: io.Discard}, flags, head)
 	if err != nil {
+		return nil, err
+	}
+	if err := sameRules(rules, r.head.RuleFiles); err != nil {
 		return nil, err
 	}
 	if r.store, err = store.Create(filepath.Join(dir, "run"), r.head); err != nil {

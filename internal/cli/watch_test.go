@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/testcmd"
@@ -98,7 +99,7 @@ func TestAWatchOfNobodyIsAnOutage(t *testing.T) {
 	if n := strings.Count(out, "OUTAGE"); status != base.ExitDone || n != 1 || strings.Contains(out, "CHANGED") {
 		t.Errorf("status %d, %d outages: %s%s", status, n, out, problems)
 	}
-	if _, out, _ := command(t, "results", "--history", dir); !strings.Contains(out, "OUTAGE: the other end is unreachable") {
+	if _, out, _ := command(t, "results", "--history", dir); !strings.Contains(out, "OUTAGE: the other end is unreachable: ") {
 		t.Error(out)
 	}
 }
@@ -177,6 +178,36 @@ func TestWatchOverAnInterface(t *testing.T) {
 	for _, test := range tests {
 		if over := test.Spec.Device == "lo"; over != (test.Spec.Kind != measurement.Trace) {
 			t.Errorf("%s goes over %q", test.Name, test.Spec.Device)
+		}
+	}
+}
+
+// A watch goes on with the same measurement alone, whatever its files say besides.
+func TestAWatchOfAnExperimentIsOfOneMeasurement(t *testing.T) {
+	dir := t.TempDir()
+	text, err := experiments.Read("aa-null")
+	testutil.OK(t, err)
+	file, kept := filepath.Join(dir, "mine.yaml"), filepath.Join(dir, "w")
+	begin := func(text string, more runFlags) error {
+		testutil.OK(t, os.WriteFile(file, []byte(text), 0o600))
+		f := watchFlags{run: more}
+		_, _, head, err := f.subject(base.Streams{}, file)
+		testutil.OK(t, err)
+		w, _, err := store.TakeUpWatch(kept, head)
+		if err == nil {
+			testutil.OK(t, w.Close())
+		}
+		return err
+	}
+	testutil.OK(t, begin(string(text), runFlags{}))
+	testutil.OK(t, begin("# a remark\n"+strings.Replace(string(text), `title: "`, `title: "My `, 1), runFlags{}))
+	for name, err := range map[string]error{
+		"blocks": begin(string(text), runFlags{blocks: 7}),
+		"quick":  begin(string(text), runFlags{quick: true}),
+		"a test": begin(strings.Replace(string(text), "duration: ", "duration: 1", 1), runFlags{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "have changed since") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const FileName = "run.sqlite"
 var ErrNoRun = errors.New("no run in this folder")
 
 // ErrBusy says that another process is writing the run.
-var ErrBusy = errors.New("another hopbench is writing this run")
+var ErrBusy = errors.New("another hopbench is writing in this folder")
 
 // Head is what is known of a run before its first trial: enough to plan it
 // again, and to resume it.

@@ -54,7 +54,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 	}
 	lock, err := Lock(dir)
 	if errors.Is(err, ErrBusy) {
-		return nil, head, fmt.Errorf("%w: it holds this watch; end it, or watch under another --name", err)
+		return nil, head, fmt.Errorf("%w; end it, or watch under another --name", err)
 	}
 	if err != nil {
 		return nil, head, err
@@ -87,6 +87,8 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 		return nil, head, err
 	case there.Target != head.Target:
 		return nil, head, fmt.Errorf("%s holds a watch of %s, not of %s; watch under another --name", dir, there.Target, head.Target)
+	case there.Subject != "" && there.Subject != head.Subject:
+		return nil, head, fmt.Errorf("%s holds a watch of %s as it was: paths, tests, blocks or the testbed have changed since, and its levels are of another measurement; put them back, or watch under another --name", dir, there.Target)
 	case !reflect.DeepEqual(there.Rules, head.Rules):
 		return nil, head, fmt.Errorf("%s holds a watch that began with other tests, --every, --matters or --false-alarms, by which it found changes; give the same, or watch under another --name", dir)
 	}

@@ -64,6 +64,13 @@ func TestAWatchIsOfOneProcessAndOneSubject(t *testing.T) {
 		t.Errorf("a watch of something else: %v", err)
 	}
 	other = watchHead()
+	other.Subject = "b"
+	if w, _, err := store.TakeUpWatch(dir, other); err != nil { // begun by a hopbench that did not keep it
+		t.Error(err)
+	} else {
+		testutil.OK(t, w.Close())
+	}
+	other = watchHead()
 	other.Rules.Every = 60
 	if _, _, err := store.TakeUpWatch(dir, other); err == nil || !strings.Contains(err.Error(), "--every") {
 		t.Errorf("a watch with other rules: %v", err)

@@ -30,6 +30,11 @@ const MaxFileBytes = 1 << 20
 // needs five levels.
 const maxNesting = 40
 
+// Said is what a file that was decoded says, without its comments.
+func Said(text []byte) (said map[string]any, err error) {
+	return said, yaml.Unmarshal(text, &said)
+}
+
 // Decoder fills the types of a file from YAML nodes and remembers where every
 // field was written. It walks the nodes itself, rather than let the library
 // decode, so that every mistake of a file is found in one pass and has a

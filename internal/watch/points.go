@@ -96,9 +96,34 @@ func Bounded(tests []result.TestInfo) (names []string, bytes float64) {
 	return names, bytes
 }
 
-// AddEffects takes what a run of an experiment brought: its primary effects, and the level of
-// the path that each is compared with.
-func (r *Round) AddEffects(effects []result.Effect) {
+// AddRun takes what a run of an experiment brought: its effects, what it moved, under one
+// name, and which tests of a path brought nothing that counts.
+func (r *Round) AddRun(name string, run *result.Result) {
+	specs := map[string]measurement.Spec{}
+	for _, t := range run.Tests {
+		specs[t.Name] = t.Spec
+	}
+	var each Round
+	counted := map[testOf]bool{}
+	for _, t := range run.Trials {
+		each.AddTrial(t, specs[t.Test])
+		counted[testOf{t.Path, t.Test}] = counted[testOf{t.Path, t.Test}] || t.Gate.Passed
+	}
+	for _, n := range each.Payload {
+		r.Payload = map[string]int64{name: r.Payload[name] + n}
+	}
+	for _, t := range run.Trials {
+		if of := (testOf{t.Path, t.Test}); !counted[of] {
+			counted[of] = true // its first failure is enough
+			r.Failed = append(r.Failed, Failure{Path: t.Path, Test: t.Test, Findings: t.Gate.Findings})
+		}
+	}
+	r.addEffects(run.Costs)
+}
+
+// addEffects takes the primary effects of a run, and the level of the path that each is
+// compared with.
+func (r *Round) addEffects(effects []result.Effect) {
 	add := func(s Series, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) && !slices.ContainsFunc(r.Points, func(p Point) bool { return p.Series == s }) {
 			r.Points = append(r.Points, Point{Series: s, Value: v})

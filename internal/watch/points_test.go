@@ -64,7 +64,7 @@ func TestPointsOfEffects(t *testing.T) {
 	broken.Path, broken.Broken = "gone", 10
 	beside.Metric, beside.Primary = "cpu_seconds_per_byte", false
 	var r Round
-	r.AddEffects([]result.Effect{goodput, delay, other, broken, beside})
+	r.AddRun("run", &result.Result{Costs: []result.Effect{goodput, delay, other, broken, beside}})
 	want := []Point{
 		{Series: Series{Path: "direct", Test: "flows", Metric: "goodput_bits_per_second"}, Value: 1e9},
 		{Series: Series{Path: "fw", Baseline: "direct", Test: "flows", Metric: "goodput_bits_per_second"}, Value: 0.8},
@@ -74,5 +74,26 @@ func TestPointsOfEffects(t *testing.T) {
 	}
 	if !slices.Equal(r.Points, want) {
 		t.Errorf("%+v", r.Points)
+	}
+}
+
+// A test of a path none of whose trials counts has failed, and for what it did; what it moved
+// is moved.
+func TestTestsOfARunThatFail(t *testing.T) {
+	busy := measurement.Gate{Findings: []measurement.Finding{{Name: "cpu"}}}
+	trial := func(path string, gate measurement.Gate) measurement.Trial {
+		return measurement.Trial{Path: path, Test: "flows", Gate: gate, Outcome: measurement.Outcome{Metrics: map[string]float64{"goodput_bits_per_second": 8e6}}}
+	}
+	run := &result.Result{
+		Tests:  []result.TestInfo{{Name: "flows", Spec: measurement.Spec{Kind: measurement.TCP, Duration: 1}}},
+		Trials: []measurement.Trial{trial("direct", busy), trial("fw", busy), trial("direct", measurement.Gate{Passed: true}), trial("fw", busy)},
+	}
+	var r Round
+	r.AddRun("run", run)
+	if len(r.Failed) != 1 || r.Failed[0].Path != "fw" || r.Failed[0].Test != "flows" || r.Failed[0].Findings[0].Name != "cpu" {
+		t.Errorf("%+v", r.Failed)
+	}
+	if r.Payload["run"] != 4e6 {
+		t.Errorf("payload %v", r.Payload)
 	}
 }

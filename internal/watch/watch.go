@@ -18,9 +18,11 @@ const Format = "hopbench.watch/1"
 type Head struct {
 	Name string `json:"name"`
 	// Target is the host or the experiment, as it was named.
-	Target string    `json:"target"`
-	Begun  time.Time `json:"begun"`
-	Rules  Rules     `json:"rules"`
+	Target string `json:"target"`
+	// Subject is a digest of what an experiment measures and where, empty of a host.
+	Subject string    `json:"subject_sha256,omitempty"`
+	Begun   time.Time `json:"begun"`
+	Rules   Rules     `json:"rules"`
 }
 
 // Rules are by what changes are found.

@@ -100,6 +100,14 @@ func Route(hops []string) string {
 	return strings.Join(shown, " ")
 }
 
+// failing names a test that fails.
+func failing(f watch.Failure) string {
+	if f.Path == "" {
+		return f.Test
+	}
+	return f.Test + " on " + f.Path
+}
+
 // watchFailure says why a test brought nothing.
 func watchFailure(f *watch.Failure) string {
 	switch {
@@ -113,12 +121,6 @@ func watchFailure(f *watch.Failure) string {
 
 // WatchEvent is what a watch announces, in a line without its time.
 func WatchEvent(e watch.Event) string {
-	failing := func() string {
-		if e.Failure.Path == "" {
-			return e.Failure.Test
-		}
-		return e.Failure.Test + " on " + e.Failure.Path
-	}
 	switch e.Code {
 	case watch.Started:
 		rules := e.Head.Rules
@@ -141,13 +143,16 @@ func WatchEvent(e watch.Event) string {
 	case watch.RouteChanged:
 		return fmt.Sprintf("CHANGED route: %s → %s", Route(e.Was), Route(e.Route))
 	case watch.OutageBegan:
+		if e.Failure != nil && e.Failure.Test == "" {
+			return "OUTAGE: the round could not be measured: " + watchFailure(e.Failure)
+		}
 		return "OUTAGE: the other end is unreachable: " + watchFailure(e.Failure)
 	case watch.OutageEnded:
 		return fmt.Sprintf("outage over, after %s and %s", About(e.Lasted.Duration()), quantity.Count(int(e.Rounds), "round"))
 	case watch.TestFails:
-		return fmt.Sprintf("%s gave no result three times in a row: %s", failing(), watchFailure(e.Failure))
+		return fmt.Sprintf("%s gave no result three times in a row: %s", failing(*e.Failure), watchFailure(e.Failure))
 	case watch.TestWorks:
-		return failing() + " works again"
+		return failing(*e.Failure) + " works again"
 	case watch.ClockStepped:
 		way := "forward"
 		if e.Step < 0 {
@@ -172,7 +177,7 @@ func watchRound(r watch.Round) string {
 	}
 	for _, f := range r.Failed {
 		if f.Test != "" {
-			parts = append(parts, f.Test+" failed")
+			parts = append(parts, failing(f)+" failed")
 		}
 	}
 	if len(r.Skipped) > 0 {
