@@ -27,8 +27,8 @@ type limit struct{ at, low, high float64 }
 // the request, however fast, says that it is no further ahead, and the response that it
 // is no less. The two may be of different exchanges, so that what stays open is what the
 // fastest request and the fastest response took. Of the clocks it is supposed that they
-// drift apart by maxDrift at most, evenly but for uneven; where the exchanges contradict
-// that, as when a clock is being slewed, by maxDrift at most.
+// drift apart by MaxDrift at most, evenly but for uneven; where the exchanges contradict
+// that, as when a clock is being slewed, by MaxDrift at most.
 func Bounds(exchanges []Exchange, from, to time.Duration) (least, most time.Duration, ok bool) {
 	exchanges = thinned(exchanges)
 	if len(exchanges) == 0 || to < from {
@@ -87,7 +87,7 @@ func boundsAt(limits []limit, times []float64, even bool) (low, high float64, ok
 		}
 	}
 	if !even {
-		away := maxDrift * widestGap(times) / 2
+		away := MaxDrift * widestGap(times) / 2
 		low, high = low-away, high+away
 	}
 	return low, high, true
@@ -99,7 +99,7 @@ func boundsAt(limits []limit, times []float64, even bool) (low, high float64, ok
 func boundsOnce(limits []limit, t float64, even bool) (low, high float64) {
 	low, high = math.Inf(-1), math.Inf(1)
 	for i, a := range limits {
-		away := maxDrift * math.Abs(t-a.at)
+		away := MaxDrift * math.Abs(t-a.at)
 		low, high = max(low, a.low-away), min(high, a.high+away)
 		if !even {
 			continue

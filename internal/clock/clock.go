@@ -26,8 +26,11 @@ type Estimate struct {
 	// Uncertainty is the bound of the error of Offset at Reference, asymmetry of the path
 	// included: half of the shortest round trip and what its scatter adds.
 	Uncertainty time.Duration
-	// DriftUncertainty is the bound of the error of Drift.
+	// DriftUncertainty is the bound of the error of Drift, MaxDrift while the exchanges
+	// bound it no better.
 	DriftUncertainty float64
+	// Span is the time over which the exchanges were made that say so.
+	Span time.Duration
 	// Steps is how often the other clock was found to have jumped, as one does that
 	// stands still while its machine is suspended.
 	Steps int

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// maxDrift is more than an oscillator of a computer is off, and more than
+	// MaxDrift is more than an oscillator of a computer is off, and more than
 	// adjtime(2) may slew (500 ppm, RFC 5905 appendix A.1): the drift is not known
 	// better until exchanges of some time say so.
-	maxDrift = 500e-6
+	MaxDrift = 500e-6
 	// wander is by how much the drift may have changed over the exchanges that are
 	// kept: temperature moves a crystal by some 1e-7 in minutes (RFC 5905 section
 	// 4, the Allan intercept).
@@ -73,7 +73,7 @@ func (x Exchange) offset() time.Duration    { return x.At - x.middle() }
 
 // bound is of the error of offset, whatever the two directions took.
 func (x Exchange) bound() time.Duration {
-	return x.roundTrip()/2 + scaled(x.roundTrip(), maxDrift) + resolution
+	return x.roundTrip()/2 + scaled(x.roundTrip(), MaxDrift) + resolution
 }
 
 // Estimate is what the exchanges say, false before the first.
@@ -131,16 +131,16 @@ func (e *Estimator) Estimate() (Estimate, bool) {
 			driftUncertainty += math.Abs(part) * (excess[i] + spare)
 		}
 	}
-	if driftUncertainty >= maxDrift {
+	if driftUncertainty >= MaxDrift {
 		// About the centre, whatever the drift is turns nothing.
-		drift, driftUncertainty = 0, maxDrift
+		drift, driftUncertainty = 0, MaxDrift
 	}
 	last := e.kept[len(e.kept)-1].middle()
 	line := Estimate{
 		Offset: shortest.offset() + seconds(mean), Drift: drift, Reference: first + seconds(centre),
 		Uncertainty:      shortest.bound() + seconds(scatter) + scaled(last-first, wander),
-		DriftUncertainty: driftUncertainty,
-		Steps:            e.steps,
+		DriftUncertainty: driftUncertainty, Span: last - first,
+		Steps: e.steps,
 	}
 	best, bestUncertainty := line, line.uncertainty(last)/lineIsBetter
 	for _, x := range e.kept {

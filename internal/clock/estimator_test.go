@@ -85,7 +85,7 @@ func TestSeldomExchanges(t *testing.T) {
 			}
 			ahead, uncertainty := got.At(x.Heard)
 			wrong := math.Abs(ahead.Seconds() - l.ahead(x.Heard.Seconds()))
-			if most := lineIsBetter * (x.bound() + scaled(x.roundTrip(), maxDrift)); uncertainty > most || wrong > uncertainty.Seconds() {
+			if most := lineIsBetter * (x.bound() + scaled(x.roundTrip(), MaxDrift)); uncertainty > most || wrong > uncertainty.Seconds() {
 				t.Fatalf("at %v s, after a round trip of %v: wrong by %v s, which is bounded by %v, and that should be at most %v", at, x.roundTrip(), wrong, uncertainty, most)
 			}
 		}
@@ -100,6 +100,7 @@ func TestTruthIsWithinTheUncertainty(t *testing.T) {
 	for name, shape := range jitters {
 		checked, outside, worst := 0, 0, 0.0
 		early, earlyOutside := 0, 0 // of the first seconds, when little is known
+		checkedDrift, outsideDrift := 0, 0
 		for range each {
 			l := link{
 				offset: 20*r.Float64() - 10, drift: (400*r.Float64() - 200) * 1e-6,
@@ -126,14 +127,28 @@ func TestTruthIsWithinTheUncertainty(t *testing.T) {
 					}
 					worst = max(worst, off/uncertainty.Seconds())
 				}
+				checkedDrift++
+				if math.Abs(e.Drift-l.drift) > e.DriftUncertainty {
+					outsideDrift++
+				}
+				if e.DriftUncertainty < MaxDrift && e.Span == 0 {
+					t.Errorf("%s: a drift of %v ± %v from one moment", name, e.Drift, e.DriftUncertainty)
+				}
+				checkedDrift++
+				if math.Abs(e.Drift-l.drift) > e.DriftUncertainty {
+					outsideDrift++
+				}
+				if e.DriftUncertainty < MaxDrift && e.Span == 0 {
+					t.Errorf("%s: a drift of %v ± %v at once", name, e.Drift, e.DriftUncertainty)
+				}
 				if e.Steps != 0 {
 					t.Errorf("%s: %d steps were seen", name, e.Steps)
 				}
 			})
 		}
-		t.Logf("%s: %d of %d outside, early %d of %d, the worst at %.2f of the uncertainty", name, outside, checked, earlyOutside, early, worst)
-		if outside*100 > checked || earlyOutside*100 > early {
-			t.Errorf("%s: in %d of %d the truth is outside the stated uncertainty, and early in %d of %d", name, outside, checked, earlyOutside, early)
+		t.Logf("%s: %d of %d outside, early %d of %d, drift %d of %d, the worst at %.2f of the uncertainty", name, outside, checked, earlyOutside, early, outsideDrift, checkedDrift, worst)
+		if outside*100 > checked || earlyOutside*100 > early || outsideDrift*100 > checkedDrift {
+			t.Errorf("%s: in %d of %d the truth is outside the stated uncertainty, early in %d of %d, the drift in %d of %d", name, outside, checked, earlyOutside, early, outsideDrift, checkedDrift)
 		}
 	}
 }
@@ -141,7 +156,7 @@ func TestTruthIsWithinTheUncertainty(t *testing.T) {
 // A clock that is as fast, or as slow, as clocks may be is followed as others are.
 func TestFastestClocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 4))
-	for _, drift := range []float64{maxDrift, -maxDrift} {
+	for _, drift := range []float64{MaxDrift, -MaxDrift} {
 		checked, outside := 0, 0
 		var last Estimate
 		for range 100 {
@@ -227,7 +242,7 @@ func TestOneExchange(t *testing.T) {
 	got, _ := e.Estimate()
 	for _, at := range []time.Duration{5 * time.Millisecond, 100 * time.Second} {
 		ahead, uncertainty := got.At(at)
-		least := 5*time.Millisecond + time.Duration(float64(at-5*time.Millisecond)*maxDrift)
+		least := 5*time.Millisecond + time.Duration(float64(at-5*time.Millisecond)*MaxDrift)
 		if ahead != time.Hour-5*time.Millisecond || uncertainty < least {
 			t.Errorf("at %v: %v ± %v, want at least ± %v", at, ahead, uncertainty, least)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -86,20 +87,33 @@ func oneMachine(a, b *end) bool {
 	return a.hello.HostID != "" && a.hello.HostID == b.hello.HostID
 }
 
-// knownWithin is how long it is waited for an agent's clock to be known.
-const knownWithin = 2 * time.Second
+const (
+	// knownWithin is how long it is waited for what there is to know of the agents' clocks.
+	knownWithin = 5 * time.Second
+	// driftSpan is the time of exchanges over which a drift is looked for.
+	driftSpan = 3 * time.Second
+)
 
-// clocks says how the agents' clocks stand to this process's.
+// clocks says how the clocks of the agents that were reached stand to this process's. It
+// comes last: the longer an agent has been there, the better its drift is known. Nobody
+// waits for that who has something else to put right.
 func (h *Hosts) clocks(ctx context.Context) {
+	if ctx.Err() != nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
+	span := driftSpan
+	if h.wrong() != nil {
+		span = 0
+	}
 	for _, e := range h.needed() {
 		reached := h.ends[e.Name]
-		if reached.client == nil {
+		if reached == nil || reached.client == nil {
 			continue
 		}
 		c, known := reached.client.Clock()
-		for !known && ctx.Err() == nil {
+		for ctx.Err() == nil && (!known || c.DriftUncertainty >= clock.MaxDrift && c.Span < span) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(knownWithin / 100):
@@ -107,15 +121,25 @@ func (h *Hosts) clocks(ctx context.Context) {
 			c, known = reached.client.Clock()
 		}
 		if known {
-			side := "ahead"
-			if c.Offset < 0 {
-				side = "behind"
-			}
-			h.found(Note, "endpoint "+e.Name, fmt.Sprintf("its clock is %v %s, known to within %v", c.Offset.Abs().Round(time.Microsecond), side, c.Uncertainty.Round(time.Microsecond)), "")
+			h.found(Note, "endpoint "+e.Name, standing(c), "")
 		} else {
 			h.found(Warning, "endpoint "+e.Name, "its clock offset is unknown so far", "")
 		}
 	}
+}
+
+// standing says how a clock stands to this process's.
+func standing(c clock.Estimate) string {
+	side := "ahead"
+	if c.Offset < 0 {
+		side = "behind"
+	}
+	text := fmt.Sprintf("its clock is %v %s, known to within %v; ", c.Offset.Abs().Round(time.Microsecond), side, c.Uncertainty.Round(time.Microsecond))
+	span := c.Span.Round(time.Millisecond)
+	if c.DriftUncertainty >= clock.MaxDrift {
+		return text + fmt.Sprintf("%v of exchanges bound its drift no better than the ± %.0f ppm that any clock may have", span, clock.MaxDrift*1e6)
+	}
+	return text + fmt.Sprintf("its drift is %+.1f ± %.1f ppm, from exchanges over %v", c.Drift*1e6, c.DriftUncertainty*1e6, span)
 }
 
 // info is what a result says of an end.

@@ -89,11 +89,12 @@ func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experime
 	if err != nil {
 		return nil, err
 	}
-	steps := []func(context.Context){h.reach, h.clocks}
+	steps := []func(context.Context){h.reach}
 	if e != nil {
 		steps = append(steps, h.place, h.listen, h.prove, h.chooseProofs, h.sizes, h.openMeters, h.rehearse, h.length, h.alike)
 	}
 	err = h.do(ctx, steps...)
+	h.clocks(ctx)
 	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
 		err = nil // they are among the findings
 	}
