@@ -18,6 +18,7 @@ import (
 type early struct {
 	over   atomic.Bool
 	spec   measurement.Spec
+	most   int // bins that are counted
 	width  time.Duration
 	bins   []float64 // full ones
 	part   float64   // of the bin after them
@@ -27,8 +28,8 @@ type early struct {
 }
 
 func newEarly(spec measurement.Spec) *early {
-	_, width := session.BinsOf(spec)
-	return &early{spec: spec, width: width}
+	most, width := session.BinsOf(spec)
+	return &early{spec: spec, most: most, width: width}
 }
 
 // every is how often to look: once a batch, so that the time of a look does not shake its count.
@@ -37,7 +38,7 @@ func (e *early) every() time.Duration { return batchBins * e.width }
 // look takes that moved bytes arrived up to a time after the start, which are spread evenly
 // over what passed since the last look.
 func (e *early) look(at time.Duration, moved int64) {
-	if at <= e.at || e.over.Load() {
+	if at <= e.at || e.over.Load() || len(e.bins) > e.most {
 		return
 	}
 	rate := (float64(moved) - e.moved) / float64(at-e.at)
@@ -49,7 +50,9 @@ func (e *early) look(at time.Duration, moved int64) {
 	e.at, e.moved = at, float64(moved)
 	length, lead := layout(e.width, e.spec)
 	earliest := lead + int(math.Ceil(e.spec.MaxWarmup.Duration().Seconds()/e.width.Seconds()*minWarmupShare))
-	if len(e.bins) < earliest+length {
+	// On a busy machine a look is late, or a test takes longer than planned to end: what came
+	// after its last bin nobody counts.
+	if len(e.bins) < earliest+length || len(e.bins) > e.most {
 		return
 	}
 	// What has come since it was steady is steady too, so the last of it is measured, and

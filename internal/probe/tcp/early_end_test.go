@@ -50,3 +50,17 @@ func TestEarly(t *testing.T) {
 		}
 	}
 }
+
+// What arrives after the last bin that the receivers count is in no window, however late a
+// look is and however long the test takes to end.
+func TestEarlyIsWithinTheCount(t *testing.T) {
+	for _, first := range []time.Duration{100 * time.Millisecond, 6 * time.Second} {
+		e := newEarly(measurement.Spec{Kind: measurement.TCP, Duration: 1, MaxWarmup: 2})
+		for at := first; at < 8*time.Second; at += 100 * time.Millisecond {
+			e.look(at, int64(1e6*max(0, at.Seconds()-4))) // steady after the planned 3 s
+		}
+		if e.over.Load() {
+			t.Errorf("first looked at after %v, the window is bins %d to %d of %d", first, e.window.first, e.window.last, e.most)
+		}
+	}
+}
