@@ -9,29 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/hopbench/hopbench/internal/spelling"
 )
-
-// TokenFileEnv names the token's file where --token-file does not.
-const TokenFileEnv = "HOPBENCH_TOKEN_FILE"
-
-// ReadToken reads the shared secret, without the line's end; no file, no token.
-func ReadToken(file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", Usage(fmt.Errorf("read the token: %w", Missing(file, err, "")))
-	}
-	token := strings.TrimRight(string(text), "\r\n")
-	if token == "" {
-		return "", Usage(fmt.Errorf("the token file %s is empty; make one with: head -c 24 /dev/urandom | base64 > %s", file, file))
-	}
-	return token, nil
-}
 
 // maxNear bounds the files of a folder among which a misspelled one is looked for.
 const maxNear = 10_000

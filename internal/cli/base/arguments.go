@@ -1,0 +1,77 @@
+package base
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/spelling"
+)
+
+// Exactly is cobra.ExactArgs with a message that says what is missing.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return Usage(fmt.Errorf("%s needs %s; see %s --help", c.CommandPath(), strings.Join(names[len(args):], " and "), c.CommandPath()))
+		case len(args) > len(names):
+			return Usage(fmt.Errorf("%s does not take %q; see %s --help", c.CommandPath(), args[len(names)], c.CommandPath()))
+		}
+		return nil
+	}
+}
+
+// AtMost is Exactly for names that may be left out.
+func AtMost(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		return Exactly(names[:min(len(args), len(names))]...)(c, args)
+	}
+}
+
+// UnknownCommand is a word in the place of a command that there is not.
+type UnknownCommand struct {
+	Of, Word string // what of the command line was understood, and what was not
+	Near     string // the command that was probably meant, or empty
+}
+
+func (e *UnknownCommand) Error() string {
+	if e.Near != "" {
+		return fmt.Sprintf("%s has no command %q; did you mean %q?", e.Of, e.Word, e.Near)
+	}
+	return fmt.Sprintf("%s has no command %q; see %s --help", e.Of, e.Word, e.Of)
+}
+
+// unknownCommand is the first word, if there is one, behind a command that has others below.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			known = append(known, below.Name())
+		}
+	}
+	return Usage(&UnknownCommand{Of: c.CommandPath(), Word: args[0], Near: spelling.Nearest(args[0], known)})
+}
+
+// refuseUnknown has every command that has others below it refuse a word which is none of
+// them, where the library would print its help as if all were well.
+func refuseUnknown(c *cobra.Command) {
+	if !c.HasSubCommands() {
+		return
+	}
+	c.Args = unknownCommand
+	if !c.Runnable() {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	for _, below := range c.Commands() {
+		refuseUnknown(below)
+	}
+}
+
+// OneOf completes the value of a flag that is one of several.
+func OneOf(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
