@@ -325,3 +325,32 @@ func giveTo(s map[result.Cause]float64, cause result.Cause, others ...result.Cau
 // flowRateTolerance is how far the rates of n flows may be from n times that of one
 // and still show a rate of each flow.
 const flowRateTolerance = 0.15
+
+// divide divides the time of the flows of one way: first by the kernel's own
+// account of each flow, then by what is known of the ends and of the hops.
+func (w oneWay) divide() division {
+	d := division{shares: shares{}, places: map[result.Cause]place{}}
+	received := 0.0
+	for _, f := range w.flows {
+		received += float64(f.ReceivedBytes)
+	}
+	for _, f := range w.flows {
+		rate := w.goodput / float64(len(w.flows))
+		if received > 0 {
+			rate = w.goodput * float64(f.ReceivedBytes) / received
+		}
+		facts := account(f, w.trial.Warmup, rate, w.spec.PacingBitsPerSecond, w.congestionControl)
+		w.blameReceiver(&facts)
+		for cause, share := range facts.shares {
+			d.shares[cause] += share / float64(len(w.flows))
+		}
+		d.flows = append(d.flows, facts)
+	}
+	if !w.atCap(&d) && !w.atLink(&d) && !w.blameHop(&d) {
+		w.explainLosses(&d)
+		d.blameMarks()
+		w.explainWindow(&d)
+	}
+	w.blameCPUs(&d)
+	return d
+}

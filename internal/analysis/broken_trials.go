@@ -1,0 +1,76 @@
+package analysis
+
+import (
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+const (
+	// missingAlpha is the level at which missing trials count as more frequent on
+	// one of two paths. It is wide, since what it protects from is a false verdict.
+	missingAlpha = 0.1
+	// mostMissing is the share of the blocks that may lack a partner.
+	mostMissing = 0.2
+)
+
+// brokenEstimate compares how often two paths break a trial: the exact test of
+// McNemar (1947) on the blocks in which one of the two did, which is the
+// signed-rank test of effects of one size. nil where no trial broke.
+func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Options) *costEstimate {
+	m := measurement.MetricOf(measurement.BrokenTrials)
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
+	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Test: test, Metric: m.Name, Primary: true}
+	base, other := cellKey{contrast.Baseline, test}, cellKey{contrast.Path, test}
+	if len(set.broken[base])+len(set.broken[other]) == 0 {
+		return nil
+	}
+	broke := func(k cellKey, block int) float64 {
+		if set.broken[k][block] {
+			return 1
+		}
+		return 0
+	}
+	takePairs(c, set.blocks, set.judged(base), set.judged(other), func(block int) bool {
+		c.base, c.other = append(c.base, broke(base, block)), append(c.other, broke(other, block))
+		c.effects = append(c.effects, broke(other, block)-broke(base, block))
+		c.ReferenceBroken += int(broke(base, block))
+		c.Broken += int(broke(other, block))
+		return true
+	})
+	if c.n == 0 {
+		return c
+	}
+	c.ReferenceMedian, c.Median = float64(c.ReferenceBroken)/float64(c.n), float64(c.Broken)/float64(c.n)
+	c.Difference = c.Median - c.ReferenceMedian
+	c.estimate = c.Difference
+	if c.n >= c.minBlocks {
+		c.judgeP(statistics.SignedRankP(c.effects))
+	}
+	return c
+}
+
+// judged are the blocks in which a cell has an outcome.
+func (s *dataset) judged(k cellKey) map[int]bool {
+	out := map[int]bool{}
+	for _, t := range s.cells[k] {
+		out[t.Block] = true
+	}
+	for block := range s.broken[k] {
+		out[block] = true
+	}
+	return out
+}
+
+// mcNemarP is the exact two-sided p of a against b pairs that differ one way and
+// the other: both throws of a fair coin (McNemar 1947).
+func mcNemarP(a, b int) float64 {
+	effects := make([]float64, a+b)
+	for i := range effects {
+		effects[i] = 1
+		if i < a {
+			effects[i] = -1
+		}
+	}
+	return statistics.SignedRankP(effects)
+}

@@ -1,0 +1,146 @@
+package cause
+
+import (
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+const (
+	// cpuSaturated is the busy share of an end's CPUs from which on the
+	// end is held responsible for what nothing else explains.
+	cpuSaturated = 0.9
+	// generating is the share of a full machine's CPUs that the threads of both ends
+	// want when it is they who fill it; the kernel's part of their work is not theirs.
+	generating = 0.5
+	// capReached is the share of an egress cap that counts as reaching it: a
+	// token bucket is a little slower than its rate while congestion control
+	// fills it again after a loss.
+	capReached = 0.95
+	// linkExceeded is the share of a link's speed that nobody can exceed: what bins
+	// and rounding add.
+	linkExceeded = 1.02
+	// threadIdle is the share of the time in which a thread ran, or waited for a CPU,
+	// up to which its program can be said to have waited for something else.
+	threadIdle = 0.5
+	// unreadFills is the share of the largest window that waits for a receiving
+	// program from which on it is the program that keeps the window small.
+	unreadFills = 0.3
+)
+
+// blameReceiver gives a receive window that is full of what the program did not take
+// to that program.
+func (w oneWay) blameReceiver(f *flowFacts) {
+	if f.largestWindow > 0 && f.unread >= unreadFills*f.largestWindow {
+		f.shares.move(result.CauseReceiverApplication, 1, result.CauseReceiveWindow)
+	}
+}
+
+// atCap gives all of the busy time to the sender's metered egress where that is reached:
+// at its cap the endpoint queues what it may not send yet. Whatever window fills first
+// only bounds that queue: raising it would not raise the rate, so it is not the cause.
+// A hop whose own counters show that its rate is used up is slower.
+func (w oneWay) atCap(d *division) bool {
+	if w.sender.egressBitsPerSecond <= 0 || d.wire(w.goodput) < capReached*w.sender.egressBitsPerSecond {
+		return false
+	}
+	if h := most(w.hops, func(h hopFacts) float64 { return h.busy }); h != nil && h.busy >= surelyUsed {
+		return false
+	}
+	d.blameAll(w.sender.cap)
+	return true
+}
+
+// blameAll gives a cause all of the busy time.
+func (d *division) blameAll(cause result.Cause) {
+	d.shares.move(cause, 1, result.CauseSendBuffer, result.CauseReceiveWindow, result.CauseCongestionWindowLoss,
+		result.CauseCongestionWindowDelay, result.CausePacing, result.CauseUnknown)
+}
+
+// atLink gives all of the busy time to the link of an end whose speed is reached, the
+// slower one if both may be. Nobody can do more than that, so a rate beyond it says that the
+// speed is not that of the link.
+func (w oneWay) atLink(d *division) bool {
+	cause, speed := w.sender.link, w.sender.LinkBitsPerSecond
+	if far := w.receiver.LinkBitsPerSecond; far > 0 && (speed == 0 || far < speed) {
+		cause, speed = w.receiver.link, far
+	}
+	// On a link a frame has a preamble, a checksum and a gap, too.
+	used := d.onWire(w.goodput, frameOverhead+linkOverhead) / speed
+	if speed == 0 || w.lab || used < capReached || used > linkExceeded {
+		return false
+	}
+	d.blameAll(cause)
+	return true
+}
+
+// endsFull says that an end may have been the limit: its threads, or where they are
+// not known its CPUs.
+func (w oneWay) endsFull(d *division) bool {
+	sender, receiver := d.threads()
+	if sender > 0 && receiver > 0 {
+		return max(sender, receiver) >= threadFull
+	}
+	return busy(w.sender) || busy(w.receiver)
+}
+
+func busy(e end) bool { return e.CPUBusy >= cpuSaturated }
+
+// threads are the shares of the time in which the ends' threads ran or waited for a CPU,
+// the median over the flows; 0 where not known.
+func (d division) threads() (sender, receiver float64) {
+	return medianOver(d.flows, func(f flowFacts) float64 { return f.senderThread }),
+		medianOver(d.flows, func(f flowFacts) float64 { return f.receiverThread })
+}
+
+// blameCPUs gives a thread that can do no more what its program did not do in time, and
+// what nothing else explains. An end without CPU time to spare gets
+// the latter too, where its threads are not known or wanted what there was.
+func (w oneWay) blameCPUs(d *division) {
+	sender, receiver := d.threads()
+	switch {
+	case sender >= threadFull:
+		d.shares.move(w.sender.thread, 1, result.CauseSenderApplication)
+	case sender >= threadIdle: // neither full nor idle
+		d.shares.move(result.CauseUnknown, 1, result.CauseSenderApplication)
+	}
+	switch {
+	case receiver >= threadFull:
+		d.shares.move(w.receiver.thread, 1, result.CauseReceiverApplication)
+	case receiver >= threadIdle:
+		d.shares.move(result.CauseUnknown, 1, result.CauseReceiverApplication)
+	}
+	switch {
+	case sender >= threadFull && receiver >= threadFull:
+		d.shares.move(w.sender.thread, 0.5, result.CauseUnknown)
+		d.shares.move(w.receiver.thread, 1, result.CauseUnknown)
+	case sender >= threadFull:
+		d.shares.move(w.sender.thread, 1, result.CauseUnknown)
+	case receiver >= threadFull:
+		d.shares.move(w.receiver.thread, 1, result.CauseUnknown)
+	}
+	known := false
+	demand := 0.0 // in CPUs
+	for _, f := range d.flows {
+		known = known || f.senderThreaded || f.receiverThreaded
+		demand += f.senderThread + f.receiverThread
+	}
+	sending, receiving := busy(w.sender), busy(w.receiver)
+	if w.sender.SameHost(w.receiver.End) {
+		// One machine is both ends and all that is between them.
+		if sending && (!known || demand >= generating*float64(max(w.sender.CPUs, 1))) {
+			d.shares.move(result.CauseGenerator, 1, result.CauseUnknown)
+		}
+		return
+	}
+	if sending && !known {
+		d.shares.move(w.sender.cpu, 1, result.CauseSenderApplication)
+	}
+	switch {
+	case sending && receiving:
+		d.shares.move(w.sender.cpu, 0.5, result.CauseUnknown)
+		d.shares.move(w.receiver.cpu, 1, result.CauseUnknown)
+	case sending:
+		d.shares.move(w.sender.cpu, 1, result.CauseUnknown)
+	case receiving:
+		d.shares.move(w.receiver.cpu, 1, result.CauseUnknown)
+	}
+}

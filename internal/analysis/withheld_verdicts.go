@@ -1,0 +1,35 @@
+package analysis
+
+import (
+	"math"
+
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// withhold finds what forbids to call two paths equal, or the path better, on the
+// trials that there are.
+func (c *costEstimate) withhold(onlyBase, onlyOther int) {
+	if c.Broken > c.ReferenceBroken {
+		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
+	}
+	if mcNemarP(onlyBase, onlyOther) < missingAlpha {
+		c.missing = append(c.missing, result.WithheldMissingDiffer)
+	}
+	switch lack := c.Blocks - c.n; {
+	case float64(lack) > mostMissing*float64(c.Blocks):
+		c.missing = append(c.missing, result.WithheldMissingMany)
+	case float64(lack+c.bothBroken) > mostMissing*float64(c.Blocks):
+		c.missing = append(c.missing, result.WithheldBothBroken)
+	}
+}
+
+// withholdMean is what the ranks of a share do not see: much lost in few trials.
+func (c *costEstimate) withholdMean() {
+	mean, known := 0.0, bounded(c.effects)
+	for _, v := range known {
+		mean += v / float64(len(known))
+	}
+	if math.Abs(mean) >= c.upper {
+		c.againstEqual = append(c.againstEqual, result.WithheldMean)
+	}
+}
