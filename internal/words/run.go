@@ -3,8 +3,6 @@ package words
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,30 +60,6 @@ func are(n int, noun string) string {
 		return "1 " + noun + " is"
 	}
 	return quantity.Count(n, noun) + " are"
-}
-
-// LoadedMachine warns of a machine on which so many tasks run beside hopbench, and of
-// whose CPU time a hypervisor takes a share; empty where both are little.
-func LoadedMachine(runnable, cpus int, stolen float64) string {
-	others := OthersLoad(runnable, cpus, stolen)
-	if others == "" {
-		return ""
-	}
-	return "This machine was busy when the run began: " + others + ". This takes CPU time from the measurement and adds noise; stop other programs on this machine."
-}
-
-// OthersLoad is who else uses so many CPUs, of which a hypervisor took a part; empty where that
-// is too little to matter.
-func OthersLoad(runnable, cpus int, stolen float64) string {
-	const much, muchStolen = 0.25, 0.05 // of the CPUs
-	var why []string
-	if float64(runnable) > much*float64(cpus) {
-		why = append(why, fmt.Sprintf("%s other than hopbench ran or waited on %s", quantity.Count(runnable, "task"), quantity.Count(cpus, "CPU")))
-	}
-	if stolen > muchStolen {
-		why = append(why, fmt.Sprintf("a hypervisor takes %s of its CPU time", Percent(stolen)))
-	}
-	return strings.Join(why, ", and ")
 }
 
 // Span writes when something began and how long it took; nothing without a
@@ -182,132 +156,6 @@ func LossSearch(trial string, search []measurement.LossStep) string {
 		steps = append(steps, Rate(s.OfferedBitsPerSecond)+" lost "+Loss(s.Loss, float64(s.Packets)))
 	}
 	return "the search in trial " + trial + " tried " + strings.Join(steps, ", ")
-}
-
-// Fingerprint is what a trial saw of its path, in a line.
-func Fingerprint(f *measurement.Fingerprint) string {
-	var parts []string
-	if len(f.Hops) > 0 {
-		parts = append(parts, traced(f.Hops))
-		if f.TracedBack {
-			parts[0] += " on the reverse path"
-		}
-	}
-	if len(f.OuterHops) > 0 {
-		if len(parts) > 0 {
-			parts[0] += " inside the tunnel"
-		}
-		parts = append(parts, traced(f.OuterHops)+" below the tunnel")
-	}
-	for _, x := range []struct {
-		format string
-		value  int64
-	}{{"TTL %d on arrival", int64(f.ReceivedTTL)}, {"path MTU %d" + NBSP + "B", f.PathMTU}, {"MSS %d" + NBSP + "B", f.MSS}} {
-		if x.value > 0 {
-			parts = append(parts, fmt.Sprintf(x.format, x.value))
-		}
-	}
-	if f.Switched {
-		parts = append(parts, "switched in place, "+Time(f.Settle)+" to settle")
-	}
-	if w := f.Switch; w != nil {
-		for _, name := range slices.Sorted(maps.Keys(w.Set)) {
-			parts = append(parts, name+" at "+w.Set[name])
-		}
-		parts = append(parts, "proof "+w.Proof+" in "+Time(w.Took))
-	}
-	if !f.Matches && f.Why != nil {
-		parts = append(parts, "not the planned path: "+difference(*f.Why))
-	}
-	return cmp.Or(strings.Join(parts, ", "), "nothing")
-}
-
-// traced is what a trace saw, hop by hop; * is a silent one.
-func traced(hops []measurement.TraceHop) string {
-	addresses := make([]string, len(hops))
-	for i, h := range hops {
-		addresses[i] = cmp.Or(h.Address, "*")
-	}
-	return strings.Join(addresses, " → ")
-}
-
-// HopCheck is how much more a hop counted in one direction than the receivers
-// confirmed.
-type HopCheck struct {
-	Hop         string
-	Reverse     bool
-	Differences []float64 // trial by trial, as a fraction of what was confirmed
-	// Apart is in how many trials that is more than what counts as agreement, and
-	// Queued in how many of those a queue that grew or shrank explains it.
-	Apart, Queued int
-	// Within is what counts as agreement, as a fraction, if that is more than of other hops:
-	// Grain is how far apart the moments are at which this one's source counts, in seconds,
-	// and TooShort how many trials were not compared because of it.
-	Within, Grain float64
-	TooShort      int
-}
-
-// HopAgreement says it in sentences: one for all hops that agree in a direction
-// within the fraction, one for each that does not.
-func HopAgreement(checks []HopCheck, within float64) []string {
-	var out []string
-	for _, reverse := range []bool{false, true} {
-		direction := "Towards the destination"
-		if reverse {
-			direction = "Towards the source"
-		}
-		var agreeing []string
-		var all []float64
-		trials := 0
-		for _, c := range checks {
-			if c.Reverse != reverse {
-				continue
-			}
-			if c.TooShort > 0 {
-				out = append(out, fmt.Sprintf("%s, the count of %s is not compared with what the receivers confirmed in %s: its source counts every %s, and the measured time is less than three times that.",
-					direction, c.Hop, quantity.Count(c.TooShort, "trial"), Time(measurement.Seconds(c.Grain))))
-			}
-			switch n, within := len(c.Differences), max(c.Within, within); {
-			case n == 0:
-			case c.Apart > 0:
-				out = append(out, fmt.Sprintf("%s, the count of %s does not agree with what the receivers confirmed: in %d of %s it differs by more than %s (%s)%s.",
-					direction, c.Hop, c.Apart, quantity.Count(n, "trial"), Percent(within), signedRange(c.Differences), queueReason(c)))
-			case c.Grain > 0:
-				out = append(out, fmt.Sprintf("%s, the count of %s agrees with what the receivers confirmed, within %s in each of %s (%s): its source counts every %s, which limits the precision.",
-					direction, c.Hop, Percent(within), quantity.Count(n, "trial"), signedRange(c.Differences), Time(measurement.Seconds(c.Grain))))
-			default:
-				agreeing, all, trials = append(agreeing, c.Hop), append(all, c.Differences...), max(trials, n)
-			}
-		}
-		if len(agreeing) > 0 {
-			out = append(out, fmt.Sprintf("%s, the count of %s agrees with what the receivers confirmed, within %s in each of %s (%s).",
-				direction, List(agreeing), Percent(within), quantity.Count(trials, "trial"), signedRange(all)))
-		}
-	}
-	return out
-}
-
-// queueReason says in how many of the trials in which a hop does not agree the
-// queues may be why.
-func queueReason(c HopCheck) string {
-	const reason = "the senders' data in flight changed by as much during the window: it waits in a queue after or before the hop"
-	switch c.Queued {
-	case 0:
-		return ""
-	case c.Apart:
-		return "; " + reason
-	}
-	return fmt.Sprintf("; in %d of them %s", c.Queued, reason)
-}
-
-// signedRange is the least and the largest of some fractions, in percent.
-func signedRange(v []float64) string {
-	write := func(x float64) string { return Unit(quantity.Signed(x*100, 1), "%") }
-	low, high := write(slices.Min(v)), write(slices.Max(v))
-	if low == high {
-		return low
-	}
-	return low + " to " + high
 }
 
 // Varied announces a test that is done again, so many times, to tell what limits it.

@@ -1,0 +1,84 @@
+package words
+
+import (
+	"fmt"
+
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// withheld says why a verdict is not given.
+var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
+	result.WithheldBroken: Names.broke,
+	result.WithheldMissingDiffer: func(n Names, e result.Effect) string {
+		return "one of the two paths lacks more trials than the other (" + n.lacking(e) + "), and the missing ones may be the bad ones"
+	},
+	result.WithheldCollapsed: Names.collapse,
+	result.WithheldMean: func(Names, result.Effect) string {
+		return "the mean of all trials is beyond what matters: a few trials cause most of it"
+	},
+	result.WithheldRunLevel: func(Names, result.Effect) string {
+		return "the levels of runs differ by themselves, and one run on each side does not show by how much: compare three or more with --reference, or runs with a baseline"
+	},
+	result.WithheldBothBroken: func(_ Names, e result.Effect) string {
+		return fmt.Sprintf("both paths broke more trials (%d and %d of %d) than can be left aside, and those show no cost", e.ReferenceBroken, e.Broken, e.N)
+	},
+	result.WithheldMissingMany: func(n Names, e result.Effect) string {
+		return fmt.Sprintf("only %d of %s have a trial on both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
+	},
+}
+
+// withheld says why a verdict is not given.
+func (n Names) withheld(e result.Effect) string {
+	var why []string
+	for _, w := range e.Withheld {
+		if say := withheld[w]; say != nil {
+			why = append(why, say(n, e))
+		}
+	}
+	return List(why)
+}
+
+// lacking says how many trials of each side are missing.
+func (n Names) lacking(e result.Effect) string {
+	return fmt.Sprintf("%s lacks %d, %s %d", n.Path(e.Path), e.Missing, n.Path(e.Baseline), e.ReferenceMissing)
+}
+
+// incomplete says so where blocks do not count.
+func (n Names) incomplete(e result.Effect) string {
+	var lack []string
+	for _, side := range []struct {
+		path    string
+		missing int
+	}{{e.Path, e.Missing}, {e.Baseline, e.ReferenceMissing}} {
+		if side.missing > 0 {
+			lack = append(lack, fmt.Sprintf("%s lacks %d", n.Path(side.path), side.missing))
+		}
+	}
+	if len(lack) == 0 || e.Against != nil {
+		return ""
+	}
+	return "; of " + quantity.Count(e.Blocks, "block") + " " + List(lack)
+}
+
+// broke says how many trials each side broke.
+func (n Names) broke(e result.Effect) string {
+	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken))
+}
+
+func none(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return fmt.Sprint(n)
+}
+
+// breaking is the sentence of how often a path breaks trials.
+func (n Names) breaking(e result.Effect, subject string) string {
+	trials := fmt.Sprintf("%s of %s of %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Test(e.Test))
+	reference := n.Path(e.Baseline) + " " + none(e.ReferenceBroken)
+	if unresolved(e.Verdict) {
+		return fmt.Sprintf("%s: broke %s, %s: not resolved%s", subject, trials, reference, needs(e))
+	}
+	return fmt.Sprintf("%s: breaks %s, %s", subject, trials, reference)
+}

@@ -1,0 +1,95 @@
+package words
+
+import (
+	"math"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// points is what differences of shares are written in: not per cent, which would
+// read as a part of the share.
+func points(short bool) quantity.Scale {
+	name := "percentage points"
+	if short {
+		name = "pp"
+	}
+	return quantity.Scale{Factor: 0.01, Name: name}
+}
+
+// size writes an effect on the scale on which it is judged, a share of the
+// reference or a difference in the metric's unit, with its interval. factor −1
+// turns a loss into a positive number.
+func size(e result.Effect, factor float64, signed, short bool) (estimate, between string) {
+	v, low, high := e.Judged()
+	if e.EstimateUnbounded {
+		return "unbounded", ""
+	}
+	if e.LowUnbounded || e.HighUnbounded {
+		low, high = end(low, e.LowUnbounded, -1), end(high, e.HighUnbounded, 1)
+	}
+	if factor < 0 {
+		v = -v
+		low, high = negative(high), negative(low)
+	}
+	u := measurement.MetricOf(e.Metric).Unit
+	switch {
+	case !e.LeadsWithDifference():
+		return Estimate(v, low, high, measurement.Fraction, signed)
+	case u == measurement.Fraction:
+		return estimateIn(points(short), v, low, high, 1, signed)
+	}
+	return Estimate(v, low, high, u, signed)
+}
+
+// end is an end of an interval, infinite where it is unbounded.
+func end(v *float64, unbounded bool, sign int) *float64 {
+	if unbounded {
+		x := math.Inf(sign)
+		return &x
+	}
+	return v
+}
+
+func negative(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	x := -*v
+	return &x
+}
+
+// Size writes an effect with its sign, and its interval: "−70.2 %" and
+// "[−70.3, −70.1]"; a dash where there is nothing to compare.
+func Size(e result.Effect) (estimate, between string) {
+	if e.N == 0 {
+		return None, ""
+	}
+	return size(e, 1, true, true)
+}
+
+// amount writes a size that somebody stated, a bound or a margin, on the scale on
+// which an effect is judged.
+func amount(e result.Effect, v float64, short bool) string {
+	m := measurement.MetricOf(e.Metric)
+	switch {
+	case m.ByRatio():
+		return Percent(v)
+	case m.Unit == measurement.Fraction:
+		return stated(v, points(short))
+	}
+	return stated(v, quantity.ScaleFor(m.Unit, v))
+}
+
+// Margin writes what matters on a metric, nothing where nothing is known of it.
+func Margin(m measurement.Metric, x measurement.Margin) string {
+	v := x.Amount
+	if m.ByRatio() {
+		v = x.Fraction
+	}
+	if v <= 0 {
+		return ""
+	}
+	return amount(result.Effect{Metric: m.Name}, v, false)
+}

@@ -1,0 +1,205 @@
+package words
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// verdict is what a verdict is called: of a path against the baseline, and of a
+// run against another.
+type verdict struct {
+	path, run string
+	bound     string // before the bound that it states
+}
+
+var verdicts = map[result.Verdict]verdict{
+	result.Costs:       {path: "costs", run: "worse"},
+	result.Gains:       {path: "gains", run: "better"},
+	result.Breaks:      {path: "breaks", run: "breaks"},
+	result.NoCost:      {path: "no cost", run: "no change", bound: " > "},
+	result.NotResolved: {path: "not resolved", run: "not resolved"},
+
+	result.TooFewBlocks: {path: "too few blocks", run: "too few trials"},
+	result.Indicated:    {path: "indicated", run: "indicated"},
+}
+
+// Verdict is the verdict in a few words: "no cost > 2 %".
+func Verdict(e result.Effect) string {
+	v, known := verdicts[e.Verdict]
+	if !known {
+		return string(e.Verdict)
+	}
+	text := v.path
+	if e.Run != "" {
+		text = v.run
+	}
+	if v.bound != "" && e.Bound > 0 {
+		text += v.bound + amount(e, e.Bound, true)
+	}
+	return text + tooFew(e)
+}
+
+// Needed is what an effect that is not resolved needs: "needs ≈ 12 blocks", or
+// nothing.
+func Needed(e result.Effect) string {
+	if e.RepetitionsNeeded == 0 {
+		return ""
+	}
+	return "needs ≈" + NBSP + repetitions(e, e.RepetitionsNeeded)
+}
+
+// repetitions counts what an effect is estimated from.
+func repetitions(e result.Effect, n int) string {
+	switch {
+	case e.Runs > 0:
+		return quantity.Count(n, "run") + " a side"
+	case e.Run != "" && e.Baseline == "":
+		return quantity.Count(n, "trial") + " in each run"
+	case e.Run != "":
+		return quantity.Count(n, "block") + " in each run"
+	case n >= result.MaxRepetitionsNeeded || e.NeededLow == e.NeededHigh:
+	case e.NeededHigh >= result.MaxRepetitionsNeeded:
+		return quantity.Count(e.NeededLow, "block") + " or more"
+	default:
+		return fmt.Sprintf("%d to %s", e.NeededLow, quantity.Count(e.NeededHigh, "block"))
+	}
+	return quantity.Count(n, "block")
+}
+
+// subject is what an effect is of: a path, named with what it is compared with
+// where that is not the run's baseline.
+func (n Names) subject(e result.Effect) string {
+	over := func(path, baseline string) string { return n.Path(path) + " over " + n.Path(baseline) }
+	switch {
+	case e.Against != nil:
+		return over(e.Path, e.Baseline) + ", compared with " + over(e.Against.Path, e.Against.Baseline)
+	case e.Baseline != "" && n.baseline != "" && e.Baseline != n.baseline:
+		return over(e.Path, e.Baseline)
+	}
+	return n.Path(e.Path)
+}
+
+// judged is the sentence of a verdict.
+func (n Names) judged(e result.Effect) string {
+	subject, what := n.subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
+	switch {
+	case e.Run != "":
+		return n.change(e)
+	case e.N == 0:
+		return fmt.Sprintf("%s: not resolved on %s: no block has a counted trial on both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
+	case e.Metric == measurement.BrokenTrials:
+		return n.breaking(e, subject)
+	case e.Verdict == result.Costs || e.Verdict == result.Gains:
+		return n.claim(e, subject, what) + n.unbounded(e) + n.incomplete(e)
+	case e.Verdict == result.NoCost:
+		return n.noCost(e, subject, what)
+	}
+	text := fmt.Sprintf("%s: not resolved on %s: %s", subject, what, joined(size(e, 1, true, false)))
+	if e.Coverage == 0 {
+		text += " from " + quantity.Count(e.N, "block")
+	} else {
+		text += where(e)
+	}
+	if len(e.Withheld) > 0 {
+		return text + ". The verdict is withheld: " + n.withheld(e)
+	}
+	return text + n.unbounded(e) + n.incomplete(e) + needs(e)
+}
+
+// where says what matters; of points, whose name goes before, the number alone.
+func where(e result.Effect) string {
+	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
+	if matters == "" {
+		return ""
+	}
+	return ", where " + strings.TrimSuffix(matters, NBSP+points(false).Name) + " matters"
+}
+
+func needs(e result.Effect) string {
+	switch {
+	case e.NeedsLongerTrials:
+		return "; trials of this length resolve no effect below " + amount(e, e.Resolution, false) + ": use longer trials; more blocks do not help"
+	case e.RepetitionsNeeded >= result.MaxRepetitionsNeeded:
+		return "; needs more than " + repetitions(e, result.MaxRepetitionsNeeded)
+	case e.RepetitionsNeeded > 0:
+		return "; needs about " + repetitions(e, e.RepetitionsNeeded)
+	}
+	return ""
+}
+
+// unbounded says why an interval has no end.
+func (n Names) unbounded(e result.Effect) string {
+	switch {
+	case !e.LowUnbounded && !e.HighUnbounded:
+		return ""
+	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
+		return "; unbounded, since " + n.broke(e)
+	}
+	return "; unbounded, since values of some trials are unbounded"
+}
+
+// noCost is the sentence of a path that costs nothing that matters.
+func (n Names) noCost(e result.Effect, subject, what string) string {
+	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
+	if e.HeldBy != nil {
+		text += " below " + held(*e.HeldBy) + ", which limited both"
+	}
+	text += where(e)
+	if e.BeyondChance {
+		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, 1, true, false)))
+	}
+	if e.LookedAt > 0 {
+		text += fmt.Sprintf("; neither path had any in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
+	}
+	return text + n.incomplete(e)
+}
+
+// held is what limited both sides.
+func held(h result.Held) string {
+	text := "the " + Cause(h.Cause)
+	if h.RateBitsPerSecond > 0 {
+		text += " of " + Rate(h.RateBitsPerSecond)
+	}
+	return text
+}
+
+// claim is the sentence of a cost or a gain.
+func (n Names) claim(e result.Effect, subject, what string) string {
+	metric := measurement.MetricOf(e.Metric)
+	median := func(v float64, broken int) string {
+		if broken >= e.N {
+			return "nothing"
+		}
+		return Value(v, metric.Unit)
+	}
+	change := median(e.ReferenceMedian, e.ReferenceBroken) + " → " + median(e.Median, e.Broken)
+	if e.EstimateUnbounded {
+		return fmt.Sprintf("%s: %s %s beyond any bound (%s)", subject, e.Verdict, what, change)
+	}
+	if r := Ratio(e.Ratio); r != "" && !metric.HigherIsBetter {
+		change += ", " + r
+	}
+	if e.Against != nil {
+		change = ""
+	} else {
+		change = " (" + change + ")"
+	}
+	v, _, _ := e.Judged()
+	factor := 1.0
+	if v < 0 {
+		factor = -1
+	}
+	much := joined(size(e, factor, false, false))
+	switch {
+	case metric.HigherIsBetter && metric.ByRatio():
+		return fmt.Sprintf("%s: %s %s of %s%s", subject, e.Verdict, much, what, change)
+	case v > 0:
+		return fmt.Sprintf("%s: adds %s to %s%s", subject, much, what, change)
+	}
+	return fmt.Sprintf("%s: takes %s off %s%s", subject, much, what, change)
+}
