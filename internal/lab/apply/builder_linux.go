@@ -3,9 +3,7 @@
 package apply
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
@@ -197,109 +194,6 @@ func (b *Builder) Network(p plan.Plan) error {
 	return parallel(len(nodes), func(i int) error { return b.nodes[nodes[i].Name].awaitLinks(interfaces[i], deadline) })
 }
 
-// linkDeadline is how long links may take to work once both ends are up. Linux
-// before 6.10 may leave it for a second (net/core/link_watch.c).
-const linkDeadline = 10 * time.Second
-
-// awaitLinks returns when every interface of the node sends. The kernel starts
-// the queue of an interface that came up before its peer in the background, and
-// drops what is sent before. Asking for one interface, unlike a dump of all,
-// makes newer kernels do it at once (linkwatch_sync_dev in rtnl_getlink).
-func (n *Node) awaitLinks(interfaces map[string]int, deadline time.Time) error {
-	for name, index := range interfaces {
-		for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-			link, err := n.handle.LinkByIndex(index)
-			if err != nil {
-				return fmt.Errorf("node %s: look at interface %s: %w", n.spec.Name, name, err)
-			}
-			if link.Attrs().RawFlags&unix.IFF_RUNNING != 0 {
-				break
-			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("node %s: interface %s did not come up within %s", n.spec.Name, name, linkDeadline)
-			}
-			time.Sleep(pause)
-		}
-	}
-	return nil
-}
-
-func (b *Builder) addLink(o plan.AddLink) error {
-	l := o.Link
-	ends, err := b.behindSwitches(o)
-	if err != nil {
-		return explainKernel(err)
-	}
-	if l.Emulation == nil {
-		return explainKernel(addVeth(b.nodes[ends[0].Node], ends[0].Interface, int(b.nodes[ends[1].Node].ns.Fd()), ends[1].Interface, l.EffectiveMTU()))
-	}
-	config := *l.Emulation
-	config.MTU = l.EffectiveMTU()
-	var ports [2]*linkem.Port
-	for i, e := range ends {
-		if ports[i], err = b.openPort(o.Index, i, e, config); err != nil {
-			break
-		}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ports[o.Index] = ports
-	return explainKernel(err)
-}
-
-// openPort makes the device of one end of a link emulator: a TAP device in the node, or
-// where the machine has none, a veth pair whose far end is in the supervisor's
-// own namespace.
-func (b *Builder) openPort(link, side int, e topology.End, config linkem.Config) (*linkem.Port, error) {
-	n := b.nodes[e.Node]
-	var port *linkem.Port
-	err := n.Within(func() (err error) {
-		port, err = linkem.OpenTAP(e.Interface, config)
-		return err
-	})
-	if err == nil || !tapUnusable(err) {
-		return port, err
-	}
-	b.AddFact("link emulators use packet sockets on veth pairs, because TAP devices are not usable here (%v)", err)
-	own, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("open netlink: %w", err)
-	}
-	defer own.Close()
-	far := fmt.Sprintf("cable%d.%d", link, side)
-	attributes := netlink.NewLinkAttrs()
-	attributes.Name, attributes.MTU = far, config.MTU
-	pair := netlink.NewVeth(attributes)
-	pair.PeerName, pair.PeerNamespace = e.Interface, netlink.NsFd(n.ns.Fd())
-	if err := own.LinkAdd(pair); err != nil {
-		return nil, fmt.Errorf("make veth pair %s: %w", far, err)
-	}
-	if err := own.LinkSetUp(pair); err != nil {
-		return nil, fmt.Errorf("bring %s up: %w", far, err)
-	}
-	return linkem.OpenPacket(far)
-}
-
-// tapUnusable tells that the machine offers no TAP device: no driver, no device
-// node, or no right to use it.
-func tapUnusable(err error) bool {
-	for _, e := range []error{unix.ENOENT, unix.ENODEV, unix.ENXIO, unix.EACCES, unix.EPERM} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// addVeth makes a pair with one message, each end in its namespace at once.
-func addVeth(a *Node, nameA string, nsB int, nameB string, mtu int) error {
-	attributes := netlink.NewLinkAttrs()
-	attributes.Name, attributes.MTU = nameA, mtu
-	pair := netlink.NewVeth(attributes)
-	pair.PeerName, pair.PeerNamespace, pair.PeerMTU = nameB, netlink.NsFd(nsB), uint32(mtu)
-	return a.handle.LinkAdd(pair)
-}
-
 // configure applies one operation to the node; indexes remembers interfaces.
 func (n *Node) configure(o plan.Operation, indexes map[string]int) error {
 	index := func(name string) (int, error) {
@@ -340,21 +234,6 @@ func (n *Node) configure(o plan.Operation, indexes map[string]int) error {
 	return fmt.Errorf("%T configures no node", o)
 }
 
-func (n *Node) setAddress(o plan.SetAddress, index int) error {
-	device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index, Name: o.Interface}}
-	addr := &netlink.Addr{IPNet: ipNet(o.Address.Addr(), o.Address.Bits())}
-	if o.NoPrefixRoute {
-		addr.Flags = unix.IFA_F_NOPREFIXROUTE
-	}
-	if err := n.handle.AddrAdd(device, addr); err != nil {
-		return err
-	}
-	if err := n.handle.LinkSetUp(device); err != nil {
-		return fmt.Errorf("bring it up: %w", err)
-	}
-	return nil
-}
-
 func tbf(index int, bucket plan.TokenBucket) *netlink.Tbf {
 	return &netlink.Tbf{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)},
@@ -363,39 +242,4 @@ func tbf(index int, bucket plan.TokenBucket) *netlink.Tbf {
 		// The kernel takes the bucket's depth as the time it lasts.
 		Buffer: netlink.Xmittime(bucket.BytesPerSecond, bucket.BurstBytes),
 	}
-}
-
-// kernelRoute is r as the kernel takes it, over the interface of that index.
-func kernelRoute(r topology.Route, congestion string, index int) netlink.Route {
-	route := netlink.Route{
-		LinkIndex: index,
-		Dst:       ipNet(r.Destination.Addr(), r.Destination.Bits()),
-		Congctl:   congestion,
-	}
-	if r.Via.IsValid() {
-		route.Gw = r.Via.AsSlice()
-	} else {
-		route.Scope = netlink.SCOPE_LINK
-	}
-	if r.Source.IsValid() {
-		route.Src = r.Source.AsSlice()
-	}
-	return route
-}
-
-func (n *Node) addRoute(o plan.AddRoute, index int) error {
-	route := kernelRoute(o.Route, o.CongestionControl, index)
-	err := n.handle.RouteAdd(&route)
-	if errors.Is(err, unix.EINVAL) && o.CongestionControl != "" {
-		// What the kernel says of an algorithm that it does not have.
-		route.Congctl = ""
-		if n.handle.RouteAdd(&route) == nil {
-			return fmt.Errorf("this kernel has no congestion control %q (see net.ipv4.tcp_available_congestion_control): %w", o.CongestionControl, err)
-		}
-	}
-	return err
-}
-
-func ipNet(a netip.Addr, bits int) *net.IPNet {
-	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}
 }
