@@ -15,12 +15,6 @@ import (
 	"github.com/hopbench/hopbench/internal/thread"
 )
 
-const (
-	dialTimeout = 5 * time.Second
-	// HandshakeTimeout bounds everything from the first byte to READY.
-	HandshakeTimeout = 5 * time.Second
-)
-
 // Link is the client's end of one prepared connection of a test.
 type Link struct {
 	Conn  *sockets.Conn

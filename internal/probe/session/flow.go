@@ -8,7 +8,6 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Test is what the connections of one test share at the server.
@@ -81,14 +80,6 @@ func (h HostSeries) On(local string) *protocol.HostSeries {
 	return h.Sampler.On(local)
 }
 
-// startTimeout is how long a prepared connection waits for START, and
-// startTimePerFlow how much longer for each connection of the test: the client
-// opens them all before it starts any.
-const (
-	StartTimeout     = 15 * time.Second
-	startTimePerFlow = 5 * time.Millisecond
-)
-
 // AwaitStart sends READY and waits for START, see readStart.
 func (w *ControlConn) AwaitStart(ready *protocol.Ready, longest time.Duration) (time.Time, error) {
 	w.Until(time.Now().Add(max(w.UntilStart, StartTimeout)))
@@ -113,14 +104,11 @@ func (w *ControlConn) ReadStart(longest time.Duration) (time.Time, error) {
 	return start, nil
 }
 
-// TakeThread gives the calling goroutine a thread of its own until the returned
-// function is called, if its test got them.
-func TakeThread(w *ControlConn, o *Flow) (release func(), err error) {
-	if !o.Test.Threaded {
-		return func() {}, nil
+// ClientSends says which end sends on a flow: in a test of both directions the
+// client on the even ones, the server on the odd ones.
+func ClientSends(spec measurement.Spec, flow int) bool {
+	if spec.Direction == measurement.Both {
+		return flow%2 == 0
 	}
-	return sockets.Lock(), w.Detach()
+	return spec.Direction == measurement.Send
 }
-
-// StopCheck is how often a transfer looks for the end that the other one gave it.
-const StopCheck = 5 * time.Millisecond

@@ -5,7 +5,9 @@ import (
 	"sync/atomic"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // mostThreads bounds the threads that the flows of a client's tests have for their
@@ -51,4 +53,23 @@ func Scheduling(threads bool) string {
 		return measurement.ThreadPerFlow
 	}
 	return measurement.SharedPoller
+}
+
+// ThreadConnections is up to how many connections of a tcp test have a thread
+// each at either end; more share the runtime's poller.
+const ThreadConnections = 64
+
+// SharesPoller says whether the flows of a test are too many for a thread each,
+// by themselves or with those of other tests.
+func SharesPoller(spec measurement.Spec) bool {
+	return spec.Kind == measurement.TCP && (spec.ShareThreads || kind.Connections(spec) > ThreadConnections)
+}
+
+// TakeThread gives the calling goroutine a thread of its own until the returned
+// function is called, if its test got them.
+func TakeThread(w *ControlConn, o *Flow) (release func(), err error) {
+	if !o.Test.Threaded {
+		return func() {}, nil
+	}
+	return sockets.Lock(), w.Detach()
 }

@@ -6,48 +6,14 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"time"
 
-	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// ThreadConnections is up to how many connections of a tcp test have a thread
-// each at either end; more share the runtime's poller.
-const ThreadConnections = 64
-
 // backlogBytes bounds what each of many flows queues unsent: thousands of
 // full-sized send buffers would hold gigabytes, to be drained after the test.
 const backlogBytes = 128 << 10
-
-// ClientSends says which end sends on a flow: in a test of both directions the
-// client on the even ones, the server on the odd ones.
-func ClientSends(spec measurement.Spec, flow int) bool {
-	if spec.Direction == measurement.Both {
-		return flow%2 == 0
-	}
-	return spec.Direction == measurement.Send
-}
-
-// SharesPoller says whether the flows of a test are too many for a thread each,
-// by themselves or with those of other tests.
-func SharesPoller(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && (spec.ShareThreads || kind.Connections(spec) > ThreadConnections)
-}
-
-// SetupTime bounds the time before a test's first byte.
-func SetupTime(spec measurement.Spec) time.Duration {
-	return dialTimeout + HandshakeTimeout + ConnectTime(spec) - StartTimeout
-}
-
-// ConnectTime bounds the time from the first connection of a test to its START.
-func ConnectTime(spec measurement.Spec) time.Duration {
-	return StartTimeout + time.Duration(kind.Connections(spec))*startTimePerFlow
-}
-
-// Grace is how long after its planned end a test may still deliver results.
-const Grace = 5 * time.Second
 
 // OptionsOf is what a spec asks of one socket, whether it sends or not.
 func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
