@@ -201,24 +201,3 @@ func (b book) shapes(all []shape) error {
 	}
 	return out.Flush()
 }
-
-// shapeChart draws the table whose heading is in row top, at a column of that row.
-func (b book) shapeChart(s shape, column, top int) error {
-	corner, err := excelize.CoordinatesToCellName(column, top)
-	if err != nil {
-		return err
-	}
-	chart := drawing(excelize.Col, s.metric+": median of each path", s.unit)
-	for i := range min(len(s.header)-1, mostLines) {
-		var cells [5]string
-		for k, at := range [5][2]int{{2 + i, top}, {1, top + 1}, {1, top + len(s.rows)}, {2 + i, top + 1}, {2 + i, top + len(s.rows)}} {
-			if cells[k], err = excelize.CoordinatesToCellName(at[0], at[1], true); err != nil {
-				return err
-			}
-		}
-		chart.Series = append(chart.Series, excelize.ChartSeries{
-			Name: mediansSheet + "!" + cells[0], Categories: mediansSheet + "!" + cells[1] + ":" + cells[2], Values: mediansSheet + "!" + cells[3] + ":" + cells[4], Fill: colour(i + 1),
-		})
-	}
-	return b.AddChart(mediansSheet, corner, chart)
-}
