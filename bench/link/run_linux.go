@@ -38,7 +38,7 @@ func run(arguments []string) (int, error) {
 	flags.StringVar(&o.only, "only", "", "run only delay, loss, rate or goodput")
 	flags.IntVar(&o.repeats, "repeats", 5, "runs of each rate and goodput row; the best counts, the spread is shown")
 	flags.DurationVar(&o.seconds, "duration", 2*time.Second, "length of one rate or goodput run")
-	flags.StringVar(&o.carry, "carry", "", "internal: run a cable of this configuration on inherited descriptors")
+	flags.StringVar(&o.carry, "carry", "", "internal: run a link emulator of this configuration on inherited descriptors")
 	if err := flags.Parse(arguments); err != nil {
 		return 0, err
 	}
@@ -128,7 +128,7 @@ func carry(text string) error {
 		Config linkem.Config
 	}
 	if err := json.Unmarshal([]byte(text), &job); err != nil {
-		return fmt.Errorf("read the cable's configuration: %w", err)
+		return fmt.Errorf("read the link emulator's configuration: %w", err)
 	}
 	if err := linkem.TuneProcess(1); err != nil {
 		return err
@@ -231,7 +231,7 @@ func quantile[T any](sorted []T, q float64) T {
 
 // delays compares each delay with a link emulator without delay that gets echoes at the
 // same pace. Without the pauses its ends would never fall asleep, and the time
-// they take to wake up would be counted as delay of the cable.
+// they take to wake up would be counted as delay of the link emulator.
 func (o options) delays(kind linkem.Kind, emit func(row)) error {
 	const rounds = 3
 	planted := []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 60 * time.Millisecond}

@@ -30,7 +30,7 @@ func socketAt(b *bed, end, kind int) (fd int, err error) {
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit))
 }
 
-// udpPair is two UDP sockets connected to each other through the cable.
+// udpPair is two UDP sockets connected to each other through the link emulator.
 func udpPair(b *bed) (fds [2]int, err error) {
 	for i := range fds {
 		if fds[i], err = socketAt(b, i, unix.SOCK_DGRAM); err != nil {

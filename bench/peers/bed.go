@@ -26,15 +26,15 @@ var beds = map[string]func(ctx context.Context, congestion string) (bed, error){
 	"lab": newLabBed, "namespaces": newNamespaces,
 }
 
-// cable is a link between two nodes, each end with its interface and address.
-type cable struct {
+// link joins two nodes, each end with its interface and address.
+type link struct {
 	node, device, address string
 	peer                  string
 	peerDevice            string
 	peerAddress           string
 }
 
-var cables = []cable{
+var links = []link{
 	{source, "right", "10.0.0.1/30", router, "left", "10.0.0.2/30"},
 	{router, "right", "10.0.1.1/30", destination, "left", "10.0.1.2/30"},
 }
@@ -53,7 +53,7 @@ func newLabBed(ctx context.Context, congestion string) (bed, error) {
 		{Name: router, Forward: true},
 		{Name: destination, CongestionControl: congestion},
 	}}
-	for _, c := range cables {
+	for _, c := range links {
 		topology.Links = append(topology.Links, lab.Link{A: end(c.node, c.device, c.address), B: end(c.peer, c.peerDevice, c.peerAddress)})
 	}
 	l, err := lab.Start(ctx, topology, lab.Options{})
@@ -89,7 +89,7 @@ func (n namespaces) commands(congestion string) (lines []string) {
 		add("ip netns add %s", n.prefix+node)
 		add("ip -n %s link set lo up", n.prefix+node)
 	}
-	for _, c := range cables {
+	for _, c := range links {
 		add("ip -n %s link add %s type veth peer name %s netns %s", n.prefix+c.node, c.device, c.peerDevice, n.prefix+c.peer)
 		add("ip -n %s address add %s dev %s", n.prefix+c.node, c.address, c.device)
 		add("ip -n %s address add %s dev %s", n.prefix+c.peer, c.peerAddress, c.peerDevice)

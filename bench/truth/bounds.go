@@ -77,7 +77,7 @@ func standstills() []faults {
 	}
 	f.faults = append(f.faults, fault{
 		label: "the process of a hop is stopped for 200 ms of tcp", path: "hop-stops", test: "tcp", want: asMeasured,
-		plant: standstill("^hopbench-lab-cable .*hop-stops/hop"), shows: showsStandstill,
+		plant: standstill("^hopbench-lab-link .*hop-stops/hop"), shows: showsStandstill,
 	})
 	return []faults{f}
 }

@@ -165,7 +165,7 @@ func pathFaults() []faults {
 		},
 		{
 			design: with(design{name: "gates-deaths", tests: []test{{"rr", "kind: rr, duration: 800ms, max_warmup: 20ms"}}}, "{type: router, name: hop, rate: 50Mbit}", "mortal"),
-			faults: []fault{found(fault{label: "the process of a hop dies", path: "mortal", test: "rr", want: asBroken, plant: death("^hopbench-lab-cable .*mortal/hop")}, measurement.FoundHopDied)},
+			faults: []fault{found(fault{label: "the process of a hop dies", path: "mortal", test: "rr", want: asBroken, plant: death("^hopbench-lab-link .*mortal/hop")}, measurement.FoundHopDied)},
 			most:   3, // a run builds its lab again so often
 		},
 		{

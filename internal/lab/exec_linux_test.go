@@ -207,11 +207,11 @@ func TestExperimentInLab(t *testing.T) {
 		t.Errorf("%d of %d interfaces counted traffic: %+v", seen, want, counters)
 	}
 	if len(counters.Links) != 3 {
-		t.Errorf("three cables, but the counters of %d", len(counters.Links))
+		t.Errorf("three links, but the counters of %d", len(counters.Links))
 	}
 	for _, c := range counters.Links {
 		if c.Forward.Frames < 20 || c.Backward.Frames < 20 || c.CPU <= 0 {
-			t.Errorf("cable %s:%s to %s:%s carried 20 pings, but counted %+v", c.A.Node, c.A.Interface, c.B.Node, c.B.Interface, c)
+			t.Errorf("link %s:%s to %s:%s carried 20 pings, but counted %+v", c.A.Node, c.A.Interface, c.B.Node, c.B.Interface, c)
 		}
 	}
 }

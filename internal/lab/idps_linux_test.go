@@ -60,7 +60,7 @@ func TestLaysIDPSOut(t *testing.T) {
 	testutil.OK(t, err)
 	steps, err := plan.Of(built)
 	testutil.OK(t, err)
-	if want := "cable inspected/idps:to-destination--server:inspected both ways unimpaired, idps deny\n"; !strings.Contains(steps.String(), want) {
+	if want := "emulate inspected/idps:to-destination--server:inspected both ways unimpaired, idps deny\n"; !strings.Contains(steps.String(), want) {
 		t.Errorf("no line %q in\n%s", want, steps)
 	}
 	if len(paths[0].Hops) != 2 || paths[0].ReceivedTTL != InitialTTL-1 {
@@ -72,7 +72,7 @@ func TestLaysIDPSOut(t *testing.T) {
 	wrong := built
 	wrong.Links = slices.Clone(built.Links)
 	wrong.Links[1].IDPS = &topology.IDPS{Mode: "loud", Rules: "missing.rules"}
-	for want, built := range map[string]Topology{"only a cable": without, `called "loud"`: wrong, "lacks the rule file missing.rules": wrong} {
+	for want, built := range map[string]Topology{"only a link emulator": without, `called "loud"`: wrong, "lacks the rule file missing.rules": wrong} {
 		if err := built.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -213,7 +213,7 @@ func idpsCounters(t *testing.T, l *Lab) idps.Counters {
 			return *c.IDPS
 		}
 	}
-	t.Fatal("no cable has counters of an inspection")
+	t.Fatal("no link has counters of an inspection")
 	return idps.Counters{}
 }
 

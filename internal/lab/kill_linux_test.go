@@ -345,7 +345,7 @@ func closeLab(t *testing.T) {
 		all = h.look(t)
 		return len(all) == 5
 	}, func() string {
-		return fmt.Sprintf("holder, supervisor, two agents and a cable are 5 processes, not %v", all)
+		return fmt.Sprintf("holder, supervisor, two agents and a link emulator are 5 processes, not %v", all)
 	})
 	testutil.OK(t, h.stdin.Close())
 	if lines := h.end(t); len(lines) != 0 {

@@ -140,14 +140,14 @@ func TestAgentsAnswer(t *testing.T) {
 func TestReachesThroughRouters(t *testing.T) {
 	needProgram(t, "ping", "ip")
 	for _, test := range []struct {
-		name  string
-		cable *linkem.Config
+		name string
+		link *linkem.Config
 	}{
 		{"veth", nil},
-		{"cable", &linkem.Config{Forward: linkem.Direction{Delay: time.Millisecond}, Backward: linkem.Direction{Delay: time.Millisecond}}},
+		{"link emulator", &linkem.Config{Forward: linkem.Direction{Delay: time.Millisecond}, Backward: linkem.Direction{Delay: time.Millisecond}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := startLab(t, chain(3, test.cable))
+			l := startLab(t, chain(3, test.link))
 			text := must(t, l, "source", "ping", "-n", "-c", "2", "-i", "0.05", "-W", "2", "10.0.3.2")
 			if !strings.Contains(text, "ttl=61") {
 				t.Errorf("three routers leave a TTL of 61 of 64, but ping says:\n%s", text)
@@ -290,13 +290,13 @@ func TestAgentThatEndsIsReported(t *testing.T) {
 }
 
 // Without /dev/net/tun link emulators use packet sockets on veth pairs.
-func TestCablesWithoutTAP(t *testing.T) {
+func TestLinksWithoutTAP(t *testing.T) {
 	needLab(t)
 	needProgram(t, "sh", "mount", "ping")
 	if os.Getenv("HOPBENCH_LAB_TEST_NO_TAP") == "" {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, "sh", "-c", `mount -t tmpfs none /dev/net && exec "$0" -test.run='^TestCablesWithoutTAP$' -test.v`, selfExecutable)
+		cmd := exec.CommandContext(ctx, "sh", "-c", `mount -t tmpfs none /dev/net && exec "$0" -test.run='^TestLinksWithoutTAP$' -test.v`, selfExecutable)
 		cmd.Env = append(os.Environ(), "HOPBENCH_LAB_TEST_NO_TAP=1")
 		cmd.Args[3] = readableSelf(t)
 		cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -315,7 +315,7 @@ func TestCablesWithoutTAP(t *testing.T) {
 	var least float64
 	_, after, _ := strings.Cut(text, "mdev = ")
 	if _, err := fmt.Sscanf(after, "%f/", &least); err != nil || least < 8 {
-		t.Errorf("two cables of 2 ms each way give at least 8 ms:\n%s", text)
+		t.Errorf("two links of 2 ms each way give at least 8 ms:\n%s", text)
 	}
 	if facts := l.Facts(); !slices.ContainsFunc(facts, func(f string) bool { return strings.Contains(f, "packet sockets") }) {
 		t.Errorf("nothing is said of the lost fast path: %q", facts)

@@ -166,14 +166,14 @@ func TestCountersOfNodes(t *testing.T) {
 	some, err := l.Counters(t.Context(), "gateway/gateway", "gateway/appliance")
 	testutil.OK(t, err)
 	if len(all.Nodes) != 5 || len(all.Links) < 3 || len(some.Nodes) != 2 || some.Nodes[0].Node != "gateway/gateway" {
-		t.Errorf("all: %d nodes, %d cables; some: %+v", len(all.Nodes), len(all.Links), some)
+		t.Errorf("all: %d nodes, %d links; some: %+v", len(all.Nodes), len(all.Links), some)
 	}
 	at := func(c LinkCounters) bool {
 		return slices.ContainsFunc(some.Nodes, func(n NodeCounters) bool { return n.Node == c.A.Node || n.Node == c.B.Node })
 	}
 	want := slices.DeleteFunc(slices.Clone(all.Links), func(c LinkCounters) bool { return !at(c) })
 	if len(want) == 0 || len(want) == len(all.Links) || len(some.Links) != len(want) || !slices.ContainsFunc(some.Links, at) {
-		t.Errorf("%d cables at the nodes of %d in all, got %+v", len(want), len(all.Links), some.Links)
+		t.Errorf("%d links at the nodes of %d in all, got %+v", len(want), len(all.Links), some.Links)
 	}
 	// Of a host, one interface and its link emulator alone.
 	host, err := l.Counters(t.Context(), "site:gateway")

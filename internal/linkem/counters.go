@@ -18,7 +18,7 @@ type DirectionCounters struct {
 	Bytes          uint64 `json:"bytes"`           // of Frames, as WireBytes counts
 	LostFrames     uint64 `json:"lost_frames"`     // by LossFraction
 	// QueueDroppedFrames did not fit the queue of the rate or of their flow's
-	// rate, or the memory of the cable.
+	// rate, or the memory of the link emulator.
 	QueueDroppedFrames uint64 `json:"queue_dropped_frames"`
 	// FlowDroppedFrames are those of QueueDroppedFrames that did not fit the
 	// queue of their flow's rate.

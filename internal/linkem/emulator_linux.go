@@ -15,7 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/thread"
 )
 
-// Link emulator joins two ports.
+// Emulator joins two ports.
 type Emulator struct {
 	ports      [2]*Port
 	directions [2]*direction
@@ -33,14 +33,14 @@ type Emulator struct {
 // close.
 func New(a, b *Port, cfg Config) (*Emulator, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("make cable: %w", err)
+		return nil, fmt.Errorf("make link emulator: %w", err)
 	}
 	if a == nil || b == nil || a == b {
-		return nil, errors.New("make cable: two different ports are needed")
+		return nil, errors.New("make link emulator: two different ports are needed")
 	}
 	c := &Emulator{ports: [2]*Port{a, b}}
 	for i, d := range []Direction{cfg.Forward, cfg.Backward} {
-		c.directions[i] = &direction{config: d, seed: cfg.Seed, index: i, from: c.ports[i], to: c.ports[1-i], cable: c}
+		c.directions[i] = &direction{config: d, seed: cfg.Seed, index: i, from: c.ports[i], to: c.ports[1-i], emulator: c}
 	}
 	return c, nil
 }
@@ -55,11 +55,11 @@ func (c *Emulator) Counters() Counters {
 // descriptors and memory are gone.
 func (c *Emulator) Run(ctx context.Context) error {
 	if c.started.Swap(true) {
-		return errors.New("run cable: it ran before")
+		return errors.New("run link emulator: it ran before")
 	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return fmt.Errorf("run cable: make event counter: %w", err)
+		return fmt.Errorf("run link emulator: make event counter: %w", err)
 	}
 	c.wake = wake
 	errs := []error{c.runWithPorts(ctx)}
@@ -68,7 +68,7 @@ func (c *Emulator) Run(ctx context.Context) error {
 	errs = append(errs, unix.Close(wake))
 	c.mu.Unlock()
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("cable %s to %s: %w", c.ports[0].name, c.ports[1].name, err)
+		return fmt.Errorf("link emulator %s to %s: %w", c.ports[0].name, c.ports[1].name, err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ type direction struct {
 	seed     uint64
 	index    int
 	from, to *Port
-	cable    *Emulator
+	emulator *Emulator
 	tally    tally
 
 	clock  clock
@@ -158,7 +158,7 @@ func (d *direction) counters() DirectionCounters {
 func (d *direction) prepare() error {
 	d.clock = clock{time.Now()}
 	d.meter = newMeter(d.seed, d.index)
-	d.polled = [2]unix.PollFd{{Fd: int32(d.from.fd), Events: unix.POLLIN}, {Fd: int32(d.cable.wake), Events: unix.POLLIN}}
+	d.polled = [2]unix.PollFd{{Fd: int32(d.from.fd), Events: unix.POLLIN}, {Fd: int32(d.emulator.wake), Events: unix.POLLIN}}
 	d.buffer = make([]byte, maxFrameBytes)
 	if d.config.direct() {
 		d.line = newLine(d.config, d.seed, d.index, 1)
@@ -218,7 +218,7 @@ func askForShortSlice() error {
 
 // runDirect carries frames that need not wait: read, write.
 func (d *direction) runDirect() error {
-	for !d.cable.stopped.Load() {
+	for !d.emulator.stopped.Load() {
 		frame, errno := d.receive()
 		if errno == unix.EAGAIN {
 			if err := d.wait(-1); err != nil {
@@ -297,7 +297,7 @@ func (d *direction) sent(head []byte, length int) {
 	d.tally.bytes.Add(uint64(WireBytes(head, length)))
 }
 
-// notSent counts a frame that the far device did not take, or ends the cable.
+// notSent counts a frame that the far device did not take, or ends the link emulator.
 func (d *direction) notSent(errno unix.Errno) error {
 	if refusal(errno) {
 		d.tally.refused.Add(1)
@@ -319,7 +319,7 @@ const readsPerRelease = 4
 
 // runQueued carries frames that wait.
 func (d *direction) runQueued() error {
-	for !d.cable.stopped.Load() {
+	for !d.emulator.stopped.Load() {
 		if err := d.releaseDue(); err != nil {
 			return err
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// needCable skips unless ports of the kind can be opened here.
-func needCable(t *testing.T, kind linkem.Kind) {
+// needEmulator skips unless ports of the kind can be opened here.
+func needEmulator(t *testing.T, kind linkem.Kind) {
 	t.Helper()
 	testutil.Need(t, testutil.Entered(), "a user namespace or root")
 	if kind == linkem.TAP {
@@ -40,7 +40,7 @@ type running struct {
 
 func start(t *testing.T, kind linkem.Kind, cfg linkem.Config) *running {
 	t.Helper()
-	needCable(t, kind)
+	needEmulator(t, kind)
 	pair, err := linktest.NewPair(kind, cfg)
 	testutil.OK(t, err)
 	c, err := linkem.New(pair.Ports[0], pair.Ports[1], cfg)
@@ -207,7 +207,7 @@ func TestDelayIsNeverLess(t *testing.T) {
 func TestPortHandedOver(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			needCable(t, kind)
+			needEmulator(t, kind)
 			pair, err := linktest.NewPair(kind, linkem.Config{})
 			testutil.OK(t, err)
 			defer pair.Close()

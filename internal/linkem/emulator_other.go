@@ -9,9 +9,9 @@ import (
 )
 
 // ErrPortClosed is what Run reports when a port was closed under it.
-var ErrPortClosed = errors.New("cable: port closed")
+var ErrPortClosed = errors.New("link emulator: port closed")
 
-var errNeedsLinux = errors.New("a cable needs Linux")
+var errNeedsLinux = errors.New("a link emulator needs Linux")
 
 // Kind is how a port reaches its network device.
 type Kind string

@@ -84,7 +84,7 @@ func passes(t *testing.T, conns [2]*net.UDPConn) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			needCable(t, kind)
+			needEmulator(t, kind)
 			cycle := func() {
 				delayed := linkem.Direction{Delay: time.Millisecond}
 				r := start(t, kind, linkem.Config{Forward: delayed})
@@ -132,7 +132,7 @@ func TestEndsWithContextWhileBusy(t *testing.T) {
 				t.Errorf("Run: %v", err)
 			}
 			if err := r.Run(context.Background()); err == nil {
-				t.Error("a cable ran twice")
+				t.Error("a link emulator ran twice")
 			}
 		})
 	}
@@ -227,7 +227,7 @@ func TestHostileFrames(t *testing.T) {
 			"queued": {Delay: time.Microsecond, RateBitsPerSecond: 1e11, DuplicateFraction: 0.1, ReorderFraction: 0.1},
 		} {
 			t.Run(string(kind)+"/"+name, func(t *testing.T) {
-				needCable(t, kind)
+				needEmulator(t, kind)
 				pair, err := linktest.NewPair(kind, linkem.Config{})
 				testutil.OK(t, err)
 				defer pair.Close()
@@ -241,7 +241,7 @@ func TestHostileFrames(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- c.Run(ctx) }()
 				give := func(frame []byte) {
-					eventually(t, "the cable takes no more frames", func() bool {
+					eventually(t, "the link emulator takes no more frames", func() bool {
 						_, err := unix.Write(sockets[0], frame)
 						if err != nil && err != unix.EAGAIN {
 							t.Fatal(err)

@@ -5,7 +5,7 @@ func (c *Emulator) Inspect(i Inspector) { c.inspector = i }
 
 // inspects tells whether frames are to be shown to an inspector now.
 func (d *direction) inspects() bool {
-	i := d.cable.inspector
+	i := d.emulator.inspector
 	return i != nil && i.Active()
 }
 
@@ -21,7 +21,7 @@ func (d *direction) rate() float64 {
 // inspect shows a frame to the inspector and sends what that wants sent back.
 // next is the frame to carry: this one, another in its place, or nil for none.
 func (d *direction) inspect(frame []byte) (next []byte, err error) {
-	pass, back, ahead := d.cable.inspector.Inspect(d.index, frame)
+	pass, back, ahead := d.emulator.inspector.Inspect(d.index, frame)
 	if pass {
 		return frame, nil
 	}
@@ -32,7 +32,7 @@ func (d *direction) inspect(frame []byte) (next []byte, err error) {
 	if back == nil {
 		return ahead, nil
 	}
-	other := d.cable.directions[1-d.index]
+	other := d.emulator.directions[1-d.index]
 	other.tally.added.Add(1)
 	if errno := d.from.write(back); errno != 0 {
 		return ahead, other.notSent(errno)

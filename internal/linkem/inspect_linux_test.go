@@ -61,7 +61,7 @@ func plain(frame []byte) []byte {
 
 func startInspected(t *testing.T, kind linkem.Kind, cfg linkem.Config) (*running, *censor) {
 	t.Helper()
-	needCable(t, kind)
+	needEmulator(t, kind)
 	pair, err := linktest.NewPair(kind, cfg)
 	testutil.OK(t, err)
 	c, err := linkem.New(pair.Ports[0], pair.Ports[1], cfg)

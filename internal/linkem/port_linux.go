@@ -11,14 +11,14 @@ import (
 )
 
 // ErrPortClosed is what Run reports when a port was closed under it.
-var ErrPortClosed = errors.New("cable: port closed")
+var ErrPortClosed = errors.New("link emulator: port closed")
 
 // Kind is how a port reaches its network device.
 type Kind string
 
 // The kinds of port.
 const (
-	TAP    Kind = "tap"    // a TAP device: the cable's end is a file
+	TAP    Kind = "tap"    // a TAP device: the link emulator's end is a file
 	Packet Kind = "packet" // a packet socket on the far end of a veth pair
 )
 
@@ -209,7 +209,7 @@ func (p *Port) acquire(stop func()) error {
 		return fmt.Errorf("port %s: %w", p.name, ErrPortClosed)
 	}
 	if p.stop != nil {
-		return fmt.Errorf("port %s is in use by another cable", p.name)
+		return fmt.Errorf("port %s is in use by another link emulator", p.name)
 	}
 	if p.kind == Packet {
 		ring, err := mapRing(p.fd)

@@ -11,8 +11,8 @@ import (
 // the scheduler's processors than directions, whatever the number of real
 // ones; otherwise a busy link emulator holds up another one for milliseconds. The heap is small and does not
 // grow, so that the garbage collector need hardly ever run.
-func TuneProcess(cables int) error {
-	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*cables+2))
+func TuneProcess(emulators int) error {
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*emulators+2))
 	debug.SetGCPercent(400)
 	return nil
 }

@@ -42,7 +42,7 @@ func TestDeathOfAHopsLink(t *testing.T) {
 			var once sync.Once
 			kill := func() {
 				once.Do(func() {
-					if err := labtest.Kill(`^hopbench-lab-cable .*hopped/mortal-hop`); err != nil {
+					if err := labtest.Kill(`^hopbench-lab-link .*hopped/mortal-hop`); err != nil {
 						t.Error(err)
 					}
 				})

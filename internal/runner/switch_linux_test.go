@@ -162,9 +162,9 @@ func TestSwitchThatDidNotTake(t *testing.T) {
 // labMark is in the environment of the processes of a lab of this test.
 const labMark = "HOPBENCH_RUNNER_TEST_MARK"
 
-// killCable kills the process that carries the frames of a link of a lab whose
+// killLink kills the process that carries the frames of a link of a lab whose
 // processes have the mark.
-func killCable(t *testing.T, mark, link string) {
+func killLink(t *testing.T, mark, link string) {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -176,7 +176,7 @@ func killCable(t *testing.T, mark, link string) {
 			continue // another's
 		}
 		command, err := os.ReadFile(dir + "/cmdline")
-		if err != nil || !bytes.HasPrefix(command, []byte("hopbench-lab-cable\x00")) || !bytes.Contains(command, []byte(link)) {
+		if err != nil || !bytes.HasPrefix(command, []byte("hopbench-lab-link\x00")) || !bytes.Contains(command, []byte(link)) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(dir))
@@ -188,12 +188,12 @@ func killCable(t *testing.T, mark, link string) {
 		}
 		return
 	}
-	t.Errorf("no cable of %s is there to be killed", link)
+	t.Errorf("no link emulator of %s is there to be killed", link)
 }
 
 // A link emulator that dies in the middle of a trial on a switched path ends the trial
 // with that reason; the run goes on with a new lab, which is switched again.
-func TestCableOfSwitchedPathDies(t *testing.T) {
+func TestLinkOfSwitchedPathDies(t *testing.T) {
 	mark := fmt.Sprint(os.Getpid(), "-", t.Name())
 	t.Setenv(labMark, mark)
 	e, plan, st := setUpFastPath(t)
@@ -212,7 +212,7 @@ func TestCableOfSwitchedPathDies(t *testing.T) {
 		Build: func(ctx context.Context) (testbed.Testbed, error) { return testbedlab.New(ctx, e) },
 		OnEvent: func(event runner.Event) {
 			if event.Live != nil && event.Trial.ID == victim {
-				once.Do(func() { killCable(t, mark, "gateway/edge:bypass-0-1") })
+				once.Do(func() { killLink(t, mark, "gateway/edge:bypass-0-1") })
 			}
 			if event.Rebuilt != nil {
 				rebuilt++
@@ -233,7 +233,7 @@ func TestCableOfSwitchedPathDies(t *testing.T) {
 			continue
 		}
 		if trial.Gate.Passed || !strings.Contains(trial.Gate.Findings[0].Text, "link emulator gateway/edge:bypass-0-1") || !strings.Contains(trial.Gate.Findings[0].Text, "killed") {
-			t.Errorf("the trial whose cable died: %+v", trial.Gate)
+			t.Errorf("the trial whose link emulator died: %+v", trial.Gate)
 		}
 		if trial.Elapsed >= 60 {
 			t.Errorf("the trial took its whole time, %v s, although its path was gone", trial.Elapsed)

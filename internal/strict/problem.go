@@ -131,7 +131,7 @@ func (p *problems) snippet(line, column int) string {
 	return "  " + string(text[start:end]) + "\n  " + caret.String() + "^"
 }
 
-// OneOf lists words for a remedy: "cable or router".
+// OneOf lists words for a remedy: "link or router".
 func OneOf(words []string) string {
 	switch len(words) {
 	case 0:

@@ -67,7 +67,7 @@ func allSuites() []suite {
 		},
 		{
 			// What depends on the kernel: devices and sockets.
-			name: "cables", pkg: "internal/linkem", user: ordinary, timeout: 5 * time.Minute,
+			name: "link emulators", pkg: "internal/linkem", user: ordinary, timeout: 5 * time.Minute,
 			pattern: "^(TestPlantedShares|TestDelayIsNeverLess|TestPortHandedOver|TestPortFromWrongFile|TestPortClosedUnderIt|TestDeviceRemovedUnderIt|TestDeviceDownAndUp|TestEndsWithContextWhileBusy|TestInspectorDecides)$",
 		},
 		{

@@ -20,24 +20,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cable is a connection that takes whatever is written at once, until it is cut: it then
+// wire is a connection that takes whatever is written at once, until it is cut: it then
 // loses a part of what was not read.
-type cable struct {
+type wire struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
 	bytes  []byte
 	broken bool
 }
 
-func newCable() *cable {
-	c := &cable{}
+func newWire() *wire {
+	c := &wire{}
 	c.cond = sync.NewCond(&c.mu)
 	return c
 }
 
 var errCut = errors.New("cut")
 
-func (c *cable) Write(b []byte) (int, error) {
+func (c *wire) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken {
@@ -48,7 +48,7 @@ func (c *cable) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (c *cable) Read(b []byte) (int, error) {
+func (c *wire) Read(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.bytes) == 0 && !c.broken {
@@ -65,7 +65,7 @@ func (c *cable) Read(b []byte) (int, error) {
 // all is to lose nothing of what was written.
 const all = -1
 
-func (c *cable) cut(keep int) {
+func (c *wire) cut(keep int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = true
@@ -75,8 +75,8 @@ func (c *cable) cut(keep int) {
 	c.cond.Broadcast()
 }
 
-// plug is one end of two cables.
-type plug struct{ in, out *cable }
+// plug is one end of two wires.
+type plug struct{ in, out *wire }
 
 func (p plug) Read(b []byte) (int, error)  { return p.in.Read(b) }
 func (p plug) Write(b []byte) (int, error) { return p.out.Write(b) }
@@ -86,12 +86,12 @@ func (p plug) Close() error {
 	return nil
 }
 
-// connect has two ends carried by two new cables.
-func connect(t testing.TB, a, b *Stream) (there, back *cable) {
+// connect has two ends carried by two new wires.
+func connect(t testing.TB, a, b *Stream) (there, back *wire) {
 	t.Helper()
 	why := errors.New("a new connection")
 	readA, readB := a.Detach(why), b.Detach(why)
-	there, back = newCable(), newCable()
+	there, back = newWire(), newWire()
 	_, err := a.Attach(plug{back, there}, readB)
 	testutil.OK(t, err)
 	_, err = b.Attach(plug{there, back}, readA)
@@ -234,7 +234,7 @@ func TestAway(t *testing.T) {
 // Some reasons end the stream with its connection.
 func TestFinal(t *testing.T) {
 	a := New(Options{Away: time.Hour, Final: func(err error) bool { return errors.Is(err, errCut) }})
-	there, back := newCable(), newCable()
+	there, back := newWire(), newWire()
 	_, err := a.Attach(plug{back, there}, 0)
 	testutil.OK(t, err)
 	back.cut(0)
@@ -251,7 +251,7 @@ func TestNonsense(t *testing.T) {
 	}
 	for i, said := range [][]byte{record(2, 0, 0), record(0, 0, maxData+1), record(1, 0, maxReason+1), record(0, 1, 0), record(0, 1<<63, 0)} {
 		a := New(Options{Away: time.Hour})
-		there, back := newCable(), newCable()
+		there, back := newWire(), newWire()
 		_, err := a.Attach(plug{back, there}, 0)
 		testutil.OK(t, err)
 		_, err = back.Write(said)
@@ -261,7 +261,7 @@ func TestNonsense(t *testing.T) {
 		}
 	}
 	a := New(Options{Away: time.Hour})
-	if _, err := a.Attach(plug{newCable(), newCable()}, 7); !errors.Is(err, errMalformed) || a.Err() == nil {
+	if _, err := a.Attach(plug{newWire(), newWire()}, 7); !errors.Is(err, errMalformed) || a.Err() == nil {
 		t.Error(err)
 	}
 }
@@ -276,7 +276,7 @@ func FuzzRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte, written int) {
 		s := New(Options{Away: time.Hour, Final: func(err error) bool { return errors.Is(err, errCut) || errors.Is(err, io.ErrUnexpectedEOF) }})
 		defer s.Close()
-		there, back := newCable(), newCable()
+		there, back := newWire(), newWire()
 		_, err := s.Attach(plug{back, there}, 0)
 		testutil.OK(t, err)
 		written = max(0, min(written, 1000))

@@ -82,7 +82,7 @@ func (b *Builder) openPort(link, side int, e topology.End, config linkem.Config)
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
 	defer own.Close()
-	far := fmt.Sprintf("cable%d.%d", link, side)
+	far := fmt.Sprintf("link%d.%d", link, side)
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name, attributes.MTU = far, config.MTU
 	pair := netlink.NewVeth(attributes)

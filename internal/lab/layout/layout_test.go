@@ -103,7 +103,7 @@ func TestInterfaceNames(t *testing.T) {
 	}
 }
 
-func TestCablesCombine(t *testing.T) {
+func TestImpairmentsCombine(t *testing.T) {
 	got := emulationOf([]experiment.Impairment{
 		{Delay: time.Millisecond, Jitter: 30 * time.Microsecond, LossFraction: 0.1, RateBitsPerSecond: 2e9},
 		{},
@@ -115,14 +115,14 @@ func TestCablesCombine(t *testing.T) {
 		t.Errorf("got %+v, want %+v both ways", got, want)
 	}
 	if !got.NoOffload || emulationOf([]experiment.Impairment{{Delay: 1}}, "p", 0).NoOffload {
-		t.Error("single segments are for cables that lose, duplicate or reorder, and no others")
+		t.Error("single segments are for links that lose, duplicate or reorder, and no others")
 	}
 	if c := emulationOf([]experiment.Impairment{{}, {}}, "p", 0); c != nil {
-		t.Errorf("nothing impairs, but there is a cable: %+v", c)
+		t.Errorf("nothing impairs, but there is a link emulator: %+v", c)
 	}
 	same := emulationOf([]experiment.Impairment{{Delay: 1}}, "p", 0)
 	other := emulationOf([]experiment.Impairment{{Delay: 1}}, "p", 1)
 	if same.Seed == other.Seed {
-		t.Error("two cables draw the same losses")
+		t.Error("two links draw the same losses")
 	}
 }

@@ -161,7 +161,7 @@ func meter(l *topology.Link) {
 		Seed:     l.Emulation.Seed,
 	}}
 	there, back := l.Emulation.Forward.RateBitsPerSecond, l.Emulation.Backward.RateBitsPerSecond
-	// Whatever else the link is made to do needs its cable.
+	// Whatever else the link is made to do needs its link emulator.
 	if !reflect.DeepEqual(*l, rateOnly) || max(there, back) > topology.MaxEgressBitsPerSecond {
 		return
 	}

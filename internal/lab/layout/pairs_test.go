@@ -103,7 +103,7 @@ func setRouters(hops []experiment.Hop) {
 	}
 }
 
-// A rate alone is metered by the kernel, anything more keeps its cable.
+// A rate alone is metered by the kernel, anything more keeps its link emulator.
 func TestMeterOfSharedLinks(t *testing.T) {
 	rate := linkem.Direction{RateBitsPerSecond: 5e7}
 	slow := linkem.Direction{RateBitsPerSecond: 5e7, Delay: time.Millisecond}
@@ -113,7 +113,7 @@ func TestMeterOfSharedLinks(t *testing.T) {
 	}{
 		"rate":            {topology.Link{Emulation: &linkem.Config{Forward: rate, Backward: rate, Seed: 7}}, true},
 		"one way":         {topology.Link{Emulation: &linkem.Config{Forward: rate}}, true},
-		"no cable":        {topology.Link{}, false},
+		"no emulator":     {topology.Link{}, false},
 		"delay":           {topology.Link{Emulation: &linkem.Config{Forward: slow, Backward: slow}}, false},
 		"delay back":      {topology.Link{Emulation: &linkem.Config{Forward: rate, Backward: slow}}, false},
 		"single segments": {topology.Link{Emulation: &linkem.Config{Forward: rate, NoOffload: true}}, false},

@@ -11,8 +11,8 @@ import (
 
 // The link emulators that a path begins with are one link, wherever it begins and
 // whatever comes behind it.
-func TestLeadingCables(t *testing.T) {
-	cable := func(name string) experiment.Hop {
+func TestLeadingLinks(t *testing.T) {
+	link := func(name string) experiment.Hop {
 		return experiment.Hop{Type: experiment.Link, Name: name, Impairment: experiment.Impairment{Delay: time.Millisecond}}
 	}
 	router := experiment.Hop{Type: experiment.Router, Name: "r"}
@@ -22,11 +22,11 @@ func TestLeadingCables(t *testing.T) {
 		pairs int
 		want  *HopNode
 	}{
-		"none":          {hops: []experiment.Hop{router, cable("late")}},
-		"one":           {hops: []experiment.Hop{cable("wire")}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p"}},
-		"several":       {hops: []experiment.Hop{cable("wire"), cable(""), router, cable("late")}, want: &HopNode{Hop: "wire + link", Node: "vm1", Interface: "p"}},
-		"before a fork": {hops: []experiment.Hop{cable("wire"), router}, off: []string{"r"}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p", Bypasses: []string{"bypass-0-1"}}},
-		"of many hosts": {hops: []experiment.Hop{cable("wire")}, pairs: 2, want: &HopNode{Hop: "wire", Node: "p/vm1-access", Interface: "to-destination"}},
+		"none":          {hops: []experiment.Hop{router, link("late")}},
+		"one":           {hops: []experiment.Hop{link("wire")}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p"}},
+		"several":       {hops: []experiment.Hop{link("wire"), link(""), router, link("late")}, want: &HopNode{Hop: "wire + link", Node: "vm1", Interface: "p"}},
+		"before a fork": {hops: []experiment.Hop{link("wire"), router}, off: []string{"r"}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p", Bypasses: []string{"bypass-0-1"}}},
+		"of many hosts": {hops: []experiment.Hop{link("wire")}, pairs: 2, want: &HopNode{Hop: "wire", Node: "p/vm1-access", Interface: "to-destination"}},
 	} {
 		e := labtest.RoutingAppliance()
 		e.Pairs = test.pairs

@@ -81,7 +81,7 @@ type HealthReport struct {
 // Counters are those of a whole lab at one moment.
 type Counters struct {
 	Nodes []apply.NodeCounters `json:"nodes"`
-	Links []LinkCounters       `json:"cables,omitempty"`
+	Links []LinkCounters       `json:"links,omitempty"`
 }
 
 // LinkCounters are those of the process that carries a link emulator's frames. Forward

@@ -4,7 +4,7 @@ import "net/netip"
 
 // Death is why a lab broke when one of its processes ended.
 type Death struct {
-	// Process is what ended, as in "cable a:x--b:y" or "node a", and Status how,
+	// Process is what ended, as in "link emulator a:x--b:y" or "node a", and Status how,
 	// as in "was killed by signal 9 (killed)".
 	Process string `json:"process"`
 	Status  string `json:"status"`

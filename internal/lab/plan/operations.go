@@ -53,7 +53,7 @@ type AddLink struct {
 func (o AddLink) String() string {
 	kind := "veth"
 	if o.Link.Emulation != nil {
-		kind = "cable"
+		kind = "emulated"
 	}
 	return fmt.Sprintf("link %s %s mtu %d", o.Link.Name(), kind, o.Link.EffectiveMTU())
 }
@@ -155,7 +155,7 @@ type RunLink struct {
 }
 
 func (o RunLink) String() string {
-	return fmt.Sprintf("cable %s %s", o.Link.Name(), impairments(o.Link))
+	return fmt.Sprintf("emulate %s %s", o.Link.Name(), impairments(o.Link))
 }
 
 // RunAgent starts the program of a node.

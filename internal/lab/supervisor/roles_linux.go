@@ -21,7 +21,7 @@ import (
 // Role and LinkRole are the names under which the own binary runs in a role of the lab, as argv[0].
 const (
 	Role     = "hopbench-lab-supervisor"
-	LinkRole = "hopbench-lab-cable"
+	LinkRole = "hopbench-lab-link"
 )
 
 // controlDescriptor is where a re-executed process finds its control socket.

@@ -38,7 +38,7 @@ func (f *faults) idps(t Topology, l Link) {
 		return
 	}
 	if l.Emulation == nil {
-		f.add("link %s inspects, which only a cable can", l.Name())
+		f.add("link %s inspects, which only a link emulator can", l.Name())
 	}
 	if !slices.Contains(idps.Modes(), l.IDPS.Mode) {
 		f.add("link %s: no mode of inspection is called %q; there are %q", l.Name(), l.IDPS.Mode, idps.Modes())

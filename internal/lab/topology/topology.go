@@ -85,7 +85,7 @@ type Link struct {
 	B End `json:"b"`
 	// Link emulator impairs frames: Forward is what travels from A to B. Nil is a
 	// plain veth pair.
-	Emulation *linkem.Config `json:"cable,omitempty"`
+	Emulation *linkem.Config `json:"emulation,omitempty"`
 	// IDPS makes the link emulator inspect frames, nil for none.
 	IDPS *IDPS `json:"idps,omitempty"`
 	// MTU in bytes, 0 for DefaultMTU.

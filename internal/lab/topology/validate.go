@@ -130,7 +130,7 @@ func (f *faults) link(l Link) {
 	}
 	if l.Emulation != nil {
 		if err := l.Emulation.Validate(); err != nil {
-			f.add("link %s: cable: %w", l.Name(), err)
+			f.add("link %s: link emulator: %w", l.Name(), err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
 // Package linktest makes throw-away network namespaces with a link emulator between
-// them, for the tests and the benchmark of package cable. It needs Linux and
+// them, for the tests and the benchmark of package linkem. It needs Linux and
 // either root or unprivileged user namespaces.
 package linktest

@@ -95,7 +95,7 @@ func (p *Pair) Address6(end int) netip.Addr { return addresses6[end] }
 // stay there.
 func (p *Pair) Do(end int, f func() error) error { return do(p.namespaces[end], f) }
 
-// RemoveDevice deletes an end's device under the cable.
+// RemoveDevice deletes an end's device under the link emulator.
 func (p *Pair) RemoveDevice(end int) error {
 	return p.with(end, func(h *netlink.Handle, link netlink.Link) error { return h.LinkDel(link) })
 }

@@ -106,7 +106,7 @@ func fixturePath(name string) result.PathInfo {
 	hop := func(kind, name, delay string) result.HopInfo {
 		return result.HopInfo{Type: kind, Name: name, Parameters: map[string]string{"delay": delay}}
 	}
-	p := result.PathInfo{Name: name, Source: "vm1", Dest: "vm2", Hops: []result.HopInfo{hop("cable", "peering", "369us")}}
+	p := result.PathInfo{Name: name, Source: "vm1", Dest: "vm2", Hops: []result.HopInfo{hop("link", "peering", "369us")}}
 	switch name {
 	case "direct":
 		p.Title, p.Baseline = "directly peered", true

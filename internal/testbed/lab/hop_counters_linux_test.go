@@ -21,7 +21,7 @@ const wires = `
 
 // A path of link emulators alone has counters, too: those of its link, and the time of
 // the process that the link is, if it does anything to frames.
-func TestCablesCount(t *testing.T) {
+func TestLinksCount(t *testing.T) {
 	l := labOf(t, wires)
 	spec := measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.3, MaxWarmup: 0.05}
 	type processor struct{ process, kernel bool } // whose time is known

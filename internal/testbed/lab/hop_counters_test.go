@@ -112,7 +112,7 @@ func TestWatchHops(t *testing.T) {
 
 // The link emulators that a path begins with are at the source, of which only the
 // interfaces that lead onto them are theirs.
-func TestWatchLeadingCable(t *testing.T) {
+func TestWatchLeadingLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := lab.Path{Name: "p", SourceNode: "vm", Leading: &lab.HopNode{Hop: "peering", Node: "vm", Interface: "p", Bypasses: []string{"bypass-0-1"}}}
 		n := uint64(0)

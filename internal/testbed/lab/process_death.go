@@ -111,7 +111,7 @@ func (l *Lab) victim(d *lab.Death) string {
 			continue // its hops are those of that path
 		}
 		if d.Interface != "" && (d.Address == p.Source || p.Outer != nil && d.Address == p.Outer.Source) {
-			return fmt.Sprintf("the first cable of path %s", p.Name)
+			return fmt.Sprintf("the first link of path %s", p.Name)
 		}
 		for i, b := range p.Backends {
 			if i > 0 && d.Node == b.Node {

@@ -125,7 +125,7 @@ func Faults() []Fault {
 		{Name: "connections come to nothing", Long: true, Gate: "connections", Broken: true, Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.3, MaxWarmup: 0.01},
 			plant: filter(synOnly + "limit rate over 30/second burst 40 packets reject with tcp reset"), heal: unfilter},
 		{Name: "the hop's link dies", Gate: "test", Broken: true, Spec: tcp, During: true, Deadly: true,
-			plant: kill(`^hopbench-lab-cable .*` + faultyHop)},
+			plant: kill(`^hopbench-lab-link .*` + faultyHop)},
 		{Name: "the server dies", Long: true, Gate: "test", Spec: tcp, During: true, Deadly: true, plant: kill(`^hopbench:b `)},
 		{Name: "the server stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:b `)},
 		{Name: "the source stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:a `)},

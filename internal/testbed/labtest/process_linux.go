@@ -10,7 +10,7 @@ import (
 )
 
 // Kill kills the one process below this one whose command line matches a pattern:
-// "hopbench-lab-cable .*hopped/fw" is what carries the frames of a link of the hop fw,
+// "hopbench-lab-link .*hopped/fw" is what carries the frames of a link of the hop fw,
 // "^hopbench:vm2 " the agent of the node vm2.
 func Kill(pattern string) error {
 	pid, err := find(pattern)
