@@ -2,7 +2,7 @@
 // whether a fleet carries in a lab what the lab's own agents do. Its machines are
 // simulated: they are agents as others are, each with a connection over TLS of its own to a
 // broker of its own process, and with a clock that runs otherwise; but they have no tests,
-// so that thousands fit beside the coordinator on one machine. Of each number of machines
+// so that thousands fit next to the coordinator on one machine. Of each number of machines
 // it says
 //
 //   - joined: from the start of the first until all have joined and said what they are;

@@ -22,7 +22,7 @@ type tool struct {
 // variant is a way to run a peer.
 type variant struct {
 	tool  *tool
-	flags string // those beside the peer's defaults that change what is measured
+	flags string // those besides the peer's defaults that change what is measured
 	// asSent marks a result that is the sender's count, because the peer prints
 	// no other.
 	asSent         bool
@@ -139,8 +139,8 @@ func (t *tool) has(ctx context.Context, flag string) bool {
 	return strings.Contains(helpText(ctx, t.path, "--help"), flag)
 }
 
-// beside is the path of another program of the same peer.
-func (t *tool) beside(program string) string {
+// sibling is the path of another program of the same peer.
+func (t *tool) sibling(program string) string {
 	return filepath.Join(filepath.Dir(t.path), program)
 }
 
@@ -213,8 +213,8 @@ func (k kit) ethr(t *tool, parse parser, args ...string) *variant {
 func (k kit) neper(t *tool, program string, parse parser, name string, flags, always []string) *variant {
 	both := append([]string{"--nolog"}, append(flags, always...)...)
 	return &variant{tool: t, flags: name, port: 12866, parse: parse,
-		server: append([]string{t.beside(program)}, both...),
-		client: append([]string{t.beside(program), "-c", "-H", host, "-l", k.seconds}, both...)}
+		server: append([]string{t.sibling(program)}, both...),
+		client: append([]string{t.sibling(program), "-c", "-H", host, "-l", k.seconds}, both...)}
 }
 
 func (k kit) sockperf(t *tool, udp bool, mode string, parse parser, size, flags string) *variant {
@@ -230,7 +230,7 @@ func (k kit) sockperf(t *tool, udp bool, mode string, parse parser, size, flags 
 
 func (k kit) netperf(t *tool, test string, parse parser) *variant {
 	return &variant{tool: t, port: 5304, parse: parse,
-		server: []string{t.beside("netserver"), "-D", "-4", "-p", "5304"},
+		server: []string{t.sibling("netserver"), "-D", "-4", "-p", "5304"},
 		client: []string{t.path, "-4", "-H", host, "-p", "5304", "-l", k.seconds, "-t", test, "-P", "0", "--", "-r", "1,1", "-o", netperfColumns}}
 }
 

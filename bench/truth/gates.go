@@ -80,7 +80,7 @@ func plantFaults(ctx context.Context, c *campaign, designs []faults, blocks int,
 	}
 	text := []string{
 		how + " *Broken* is an outcome of the path, *missing* a fault of the instrument, *warned* a trial that counts with a finding, *measured* one that counts and whose metrics show the fault.",
-		fmt.Sprintf("Every planted fault must be caught as what it is: %s. Trials beside them without a fault that were excluded: %s: %s.", reached(every), shams, reached(shams.k == 0)),
+		fmt.Sprintf("Every planted fault must be caught as what it is: %s. Trials next to them without a fault that were excluded: %s: %s.", reached(every), shams, reached(shams.k == 0)),
 	}
 	if shams.k > 0 {
 		text = append(text, "They were excluded for: "+counts(reasons)+".")

@@ -8,7 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// harmful is a path that does harm to a metric, beside its baseline, and must
+// harmful is a path that does harm to a metric, with its baseline, and must
 // never be called a path without cost.
 type harmful struct {
 	harm           string

@@ -42,7 +42,7 @@ type Options struct {
 	// Samples, unless nil, holds the samples and results of tests until the coordinator has
 	// them on its disk. It outlives the connection.
 	Samples *samples.Outbox
-	// Simulated, unless nil, does what an agent does beside speaking with its coordinator.
+	// Simulated, unless nil, does what an agent does besides speaking with its coordinator.
 	Simulated *Simulation
 }
 

@@ -22,7 +22,7 @@ func (t seatTest) key() samples.Key {
 	return samples.Key{Trial: t.Trial, Seat: t.Seat, Attempt: t.Attempt}
 }
 
-// resultHeader is more than what a result has beside its outcome, in bytes.
+// resultHeader is more than what a result has besides its outcome, in bytes.
 const resultHeader = 4 << 10
 
 // holdResult keeps what a test of a fleet brought until the coordinator has it on its disk,

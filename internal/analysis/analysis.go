@@ -86,7 +86,7 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 	out.Notes = append(out.Notes, compareNotes...)
 	run := set.run()
 	out.Attributions = cause.Attribute(run, opts.Options)
-	cause.Hold(run, out.Costs, out.Attributions, opts.Options)
+	cause.FindCommonLimits(run, out.Costs, out.Attributions, opts.Options)
 	return out
 }
 

@@ -105,7 +105,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A chance gain of half a microsecond beside a broken trial is no gain: what is
+// A chance gain of half a microsecond next to a broken trial is no gain: what is
 // too small to matter would be no cost, and that is withheld.
 func TestSmallGainBesideBrokenTrialIsNone(t *testing.T) {
 	base, other := around(1e-3, 0.0002, 29, 0), around(0.9995e-3, 0.0002, 29, 4)
@@ -266,7 +266,7 @@ func TestVerdictAgreesWithItsNumbers(t *testing.T) {
 	})
 }
 
-// checkPrinted holds that an interval printed beside a bound is inside of it where
+// checkPrinted holds that an interval printed next to a bound is inside of it where
 // it speaks of a cost.
 func checkPrinted(t *rapid.T, text string, higherIsBetter bool) {
 	found := regexp.MustCompile(`larger than ([0-9.]+) (\S+) .*the difference of \S+ (\S+) \[(\S+), (\S+)\]`).FindStringSubmatch(strings.ReplaceAll(text, "percentage points", "pp"))
@@ -289,7 +289,7 @@ func checkPrinted(t *rapid.T, text string, higherIsBetter bool) {
 	}
 }
 
-// A loss has a verdict of its own beside goodput, of zero counts too.
+// A loss has a verdict of its own besides goodput, of zero counts too.
 func TestLoss(t *testing.T) {
 	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
 	trials := func(path string, loss, packets float64, shift int) []measurement.Trial {

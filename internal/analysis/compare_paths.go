@@ -34,7 +34,7 @@ type costEstimate struct {
 	// n is the number of pairs, or the size of the smaller sample.
 	n int
 	// effects are the within-block effects on the metric's scale, logarithms of
-	// ratios or differences. Zero is no effect; beside a broken trial it is
+	// ratios or differences. Zero is no effect; next to a broken trial it is
 	// infinite.
 	effects     []float64
 	logarithmic bool

@@ -81,7 +81,7 @@ func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) 
 }
 
 // writeInterval writes the limits of both scales, those that are bounded. What
-// stands beside the judged scale has none without its estimate.
+// stands next to the judged scale has none without its estimate.
 func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]float64) (statistics.Interval, bool)) {
 	write := func(to **float64, v float64, scale func(float64) float64) {
 		if !math.IsInf(v, 0) {

@@ -22,7 +22,7 @@ func correct(all []*costEstimate) {
 }
 
 // adjust fills in the adjusted p of those members of a family that are chosen:
-// step-down over flips of blocks, and Holm's beside it. Two runs share no
+// step-down over flips of blocks, and Holm's next to it. Two runs share no
 // blocks, so Holm's is theirs.
 func adjust(members []*costEstimate, chosen func(*costEstimate) bool) {
 	var p []float64

@@ -86,7 +86,7 @@ func (c *costEstimate) neededRange() (low, high int) {
 }
 
 // detectable is the smallest effect, on the scale of the margin, that so many
-// blocks show with a chance of 80 % beside the other comparisons, if the spread is
+// blocks show with a chance of 80 % among the other comparisons, if the spread is
 // what it looks like; 0 where they can show none.
 func (c *costEstimate) detectable() float64 {
 	if c.unpaired || c.metric.Name == measurement.BrokenTrials || c.n < c.fewestBlocks() || len(bounded(c.effects)) < c.n {

@@ -60,7 +60,7 @@ func TestNeededRangeHoldsTheTruth(t *testing.T) {
 }
 
 // An effect as large as the one that the blocks are said to show is found in about
-// four of five reports, beside others without any.
+// four of five reports, next to others without any.
 func TestDetectableEffectsAreFound(t *testing.T) {
 	runs := repetitions(1000)
 	for _, family := range []int{1, 8} {

@@ -32,7 +32,7 @@ func TestCompareGroups(t *testing.T) {
 }
 
 // Runs that have levels of their own differ by chance no more often than the
-// level says, however large the differences between runs are beside those of trials.
+// level says, however large the differences between runs are compared with those of trials.
 func TestCompareGroupsHoldsItsLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	n := repetitions(20_000)

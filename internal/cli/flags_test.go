@@ -126,7 +126,7 @@ func TestFlagErrors(t *testing.T) {
 			t.Errorf("%s: status %d, %q; want %q", line, status, text, want)
 		}
 	}
-	// Of files, those beside it.
+	// Of files, those next to it.
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"mine.yaml", "sub/office.yaml", "runs/before/x", "secret-token"} {
 		testutil.OK(t, os.MkdirAll(filepath.Dir(name), 0o700))

@@ -187,7 +187,7 @@ func (t TrialEnd) State() TrialState {
 
 // ClockSpread is how far apart pairs began, and how the clocks of the ends stood.
 type ClockSpread struct {
-	// Start is how far apart the pairs of a trial began, beside what was planned.
+	// Start is how far apart the pairs of a trial began, beyond what was planned.
 	Start measurement.Seconds `json:"start_spread_seconds,omitempty"`
 	// Offset is by how much the clock of an end was furthest from the coordinator's,
 	// Uncertainty the greatest of any end.

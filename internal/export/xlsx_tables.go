@@ -12,7 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// The sheets of a result, beside those of what was counted over time.
+// The sheets of a result, besides those of what was counted over time.
 const (
 	mediansSheet   = "medians"
 	pathsSheet     = "paths"

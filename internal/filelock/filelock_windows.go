@@ -13,7 +13,7 @@ import (
 
 // Existing locks a file or folder that is there, until what it returns is closed, and
 // leaves no trace. The error is ErrHeld where another process did. Folders cannot be
-// locked here: a file in it, or beside a file, stands for it meanwhile.
+// locked here: a file in it, or next to a file, stands for it meanwhile.
 func Existing(name string) (io.Closer, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -32,7 +32,7 @@ type Limits struct {
 	// refusing the trial, where nothing is compared.
 	FewWarn bool
 	// ClockStep is by how much the real-time clock of this machine was set during the
-	// trial, beside its monotonic one.
+	// trial, besides its monotonic one.
 	ClockStep time.Duration
 	// OtherRuns is how many other runs measured on this machine meanwhile.
 	OtherRuns int

@@ -53,7 +53,7 @@ func TestGates(t *testing.T) {
 	testDocumented(t, slices.Concat(found, judgedFingerprints()))
 }
 
-// judgedFingerprints are the findings on paths, beside tests that failed and did not.
+// judgedFingerprints are the findings on paths, besides tests that failed and did not.
 func judgedFingerprints() (found []measurement.Finding) {
 	for _, code := range measurement.PathCodes() {
 		for _, err := range []error{nil, syscall.ECONNRESET, syscall.ENOMEM} {

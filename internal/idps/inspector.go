@@ -22,8 +22,8 @@ const (
 // Modes lists them.
 func Modes() []Mode { return []Mode{Off, Alert, Deny} }
 
-// maxHeldInAll bounds what all flows keep of early segments, in bytes.
-const maxHeldInAll = 64 << 20
+// maxEarlyBytes bounds what all flows keep of early segments, in bytes.
+const maxEarlyBytes = 64 << 20
 
 // Inspector compares frames with rules. Two threads may use it at a time, one
 // for each direction; all other methods may be used by any.
@@ -58,7 +58,7 @@ type worker struct {
 // New makes an inspector that holds the rules of a set.
 func New(set *RuleSet, mode Mode) (*Inspector, error) {
 	i := &Inspector{flowbits: set.flowbits, rules: len(set.Rules)}
-	i.table.start, i.table.budget.limit = time.Now(), maxHeldInAll
+	i.table.start, i.table.budget.limit = time.Now(), maxEarlyBytes
 	numbers := make(map[string]int)
 	var patterns [][]byte
 	for _, r := range set.Rules {

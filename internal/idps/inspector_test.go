@@ -387,7 +387,7 @@ func FuzzInspect(f *testing.F) {
 				}
 			}
 		}
-		if used := i.table.budget.used.Load(); used < 0 || used > maxHeldInAll {
+		if used := i.table.budget.used.Load(); used < 0 || used > maxEarlyBytes {
 			t.Fatalf("%d bytes are charged", used)
 		}
 		if err := i.SetMode(Off); err != nil || i.table.budget.used.Load() != 0 {

@@ -61,8 +61,8 @@ func greet(address, name string) error {
 	}
 }
 
-// meet connects and returns who answered.
-func meet(address string) (net.Conn, *bufio.Scanner, error) {
+// connectTo connects and returns who answered.
+func connectTo(address string) (net.Conn, *bufio.Scanner, error) {
 	c, err := net.DialTimeout("tcp4", address, 5*time.Second)
 	if err != nil {
 		return nil, nil, err
@@ -79,7 +79,7 @@ func meet(address string) (net.Conn, *bufio.Scanner, error) {
 
 func ask(address string, n int) error {
 	for range n {
-		c, lines, err := meet(address)
+		c, lines, err := connectTo(address)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func ask(address string, n int) error {
 
 func stay(address, name string) error {
 	for {
-		c, lines, err := meet(address)
+		c, lines, err := connectTo(address)
 		if err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func TestFirewallUnderVXLAN(t *testing.T) {
 	testutil.OK(t, err)
 	l := startLab(t, built)
 	const n = 10
-	meet := map[string]int{}
+	packetsAtRules := map[string]int{}
 	for _, p := range paths {
 		node := p.Name + "/fw"
 		must(t, l, node, "nft", "insert", "rule", "ip", "hopbench", "rules-1", "counter")
@@ -128,11 +128,11 @@ func TestFirewallUnderVXLAN(t *testing.T) {
 		if _, err := fmt.Sscan(after, &packets); err != nil {
 			t.Fatalf("no counter in\n%s", text)
 		}
-		meet[p.Name] = packets
+		packetsAtRules[p.Name] = packets
 	}
 	// ARP is inside the tunnel, too.
-	if meet["native"] != 1 || meet["inside"] < 2*n {
-		t.Errorf("of %d echo requests and as many replies %d met the rules natively, want 1, and %d in the tunnel, want all", n, meet["native"], meet["inside"])
+	if packetsAtRules["native"] != 1 || packetsAtRules["inside"] < 2*n {
+		t.Errorf("of %d echo requests and as many replies %d met the rules natively, want 1, and %d in the tunnel, want all", n, packetsAtRules["native"], packetsAtRules["inside"])
 	}
 	if table, code := output(t, l, "inside/fw", "cat", "/proc/net/nf_conntrack"); code == 0 && strings.Count(table, "[UNREPLIED]") < 2 {
 		t.Errorf("the tunnel's two directions are not two flows without an answer:\n%s", table)

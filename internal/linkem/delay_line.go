@@ -101,7 +101,7 @@ func newLine(d Direction, seed uint64, index, frames int) *line {
 	}
 	l.entries = make([]entry, capacity)
 	if l.reorderBy > 0 {
-		l.held = make([]entry, 0, mostHeld)
+		l.held = make([]entry, 0, maxReordered)
 	}
 	return l
 }
@@ -116,8 +116,8 @@ func pickedFraction(d Direction) float64 {
 	return d.ReorderFraction / (1 - d.ReorderFraction)
 }
 
-// mostHeld is how many frames of a line are held at a time; more go on in their place.
-const mostHeld = 4096
+// maxReordered is how many frames of a line wait to be overtaken at a time; more keep their place.
+const maxReordered = 4096
 
 // pace sets the speed of the wire. What was admitted before keeps its place, and
 // the queue its size in bytes: a device does not lose memory by being slow.

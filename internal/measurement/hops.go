@@ -157,7 +157,7 @@ type Pair struct {
 	RTT []PairRTT `json:"rtt,omitempty"`
 }
 
-// StartSpread is how far apart pairs started, beside what was planned: the latest against
+// StartSpread is how far apart pairs started, beyond what was planned: the latest against
 // the earliest, each compared with its own turn. Those that brought nothing are left out.
 func StartSpread(pairs []Pair) Seconds {
 	least, most := Seconds(math.Inf(1)), Seconds(math.Inf(-1))

@@ -85,7 +85,7 @@ func ParseRate(text string) (float64, error) {
 	}
 	value, ok := scaled(number, strings.TrimSuffix(suffix, "/s"), rateUnits())
 	if !ok {
-		return 0, unknownUnit("rate", text, suffix, mendRate(number, suffix))
+		return 0, unknownUnit("rate", text, suffix, suggestRate(number, suffix))
 	}
 	rate, _ := value.Float64()
 	if rate > MaxRateBitsPerSecond {
@@ -94,8 +94,8 @@ func ParseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// mendRate guesses what was meant by a rate's unknown unit.
-func mendRate(number, suffix string) string {
+// suggestRate guesses what was meant by a rate's unknown unit.
+func suggestRate(number, suffix string) string {
 	bare := strings.TrimSuffix(suffix, "/s")
 	if perSecond := strings.TrimSuffix(bare, "ps"); perSecond != bare {
 		bare = perSecond
@@ -143,7 +143,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		}
 		value, ok := scaled(number, suffix, durationUnits())
 		if !ok {
-			return 0, unknownUnit("time", text, suffix, mendDuration(number, suffix))
+			return 0, unknownUnit("time", text, suffix, suggestDuration(number, suffix))
 		}
 		total.Add(total, value)
 	}
@@ -156,8 +156,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(total.Num().Int64()), nil
 }
 
-// mendDuration guesses what was meant by a time's unknown unit.
-func mendDuration(number, suffix string) string {
+// suggestDuration guesses what was meant by a time's unknown unit.
+func suggestDuration(number, suffix string) string {
 	names := map[string]string{
 		"sec": "s", "secs": "s", "second": "s", "seconds": "s",
 		"msec": "ms", "msecs": "ms", "millisecond": "ms", "milliseconds": "ms",
@@ -203,7 +203,7 @@ func ParseBytes(text string) (int64, error) {
 	}
 	value, ok := scaled(number, suffix, byteUnits())
 	if !ok {
-		return 0, unknownUnit("size", text, suffix, mendBytes(number, suffix))
+		return 0, unknownUnit("size", text, suffix, suggestBytes(number, suffix))
 	}
 	if !value.IsInt() {
 		return 0, &UnitError{fmt.Sprintf("size %q is not a whole number of bytes", text), "write whole bytes"}
@@ -214,8 +214,8 @@ func ParseBytes(text string) (int64, error) {
 	return value.Num().Int64(), nil
 }
 
-// mendBytes guesses what was meant by a size's unknown unit.
-func mendBytes(number, suffix string) string {
+// suggestBytes guesses what was meant by a size's unknown unit.
+func suggestBytes(number, suffix string) string {
 	lower := strings.ToLower(suffix)
 	lower = strings.TrimSuffix(strings.TrimSuffix(lower, "bytes"), "byte")
 	lower = strings.TrimSuffix(lower, "b")

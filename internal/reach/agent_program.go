@@ -24,8 +24,8 @@ type program struct {
 }
 
 // findProgram is the hopbench for a system and a CPU as Go names them: the one that
-// the testbed file names, the slim one beside this program, this very program, or a whole
-// one beside it.
+// the testbed file names, the slim one next to this program, this very program, or a whole
+// one next to it.
 func findProgram(e inventory.Endpoint, goos, goarch string) (*program, error) {
 	self, err := os.Executable()
 	if err != nil {

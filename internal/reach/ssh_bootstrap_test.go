@@ -38,7 +38,7 @@ func FuzzDialog(f *testing.F) {
 	})
 }
 
-// Of the programs beside this one for another system the slim one is copied.
+// Of the programs next to this one for another system the slim one is copied.
 func TestProgramsBesideThisOne(t *testing.T) {
 	self, err := os.Executable()
 	testutil.OK(t, err)

@@ -218,10 +218,10 @@ func TestSSHRefusals(t *testing.T) {
 			testutil.OK(t, syscall.Mount("tmpfs", dir, "tmpfs", flags, options))
 		}
 		for _, c := range []struct {
-			name  string
-			spoil func(*inventory.Endpoint)
-			mend  func()
-			want  []string
+			name    string
+			spoil   func(*inventory.Endpoint)
+			restore func()
+			want    []string
 		}{
 			{"a password is asked for", func(*inventory.Endpoint) { f.identify("stranger") }, nil, []string{"accepts no key of yours", "ssh-copy-id"}},
 			{"an unknown host", func(*inventory.Endpoint) { f.write("known", "") }, nil, []string{"host key is not known yet", "ssh -p 2222 127.0.0.1"}},
@@ -261,8 +261,8 @@ func TestSSHRefusals(t *testing.T) {
 			}
 			wantError(t, err, append(c.want, "vm2")...)
 			t.Logf("%s: %v", c.name, err)
-			if c.mend != nil {
-				c.mend()
+			if c.restore != nil {
+				c.restore()
 			}
 			restore()
 			f.nothingLeft()

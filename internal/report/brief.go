@@ -85,7 +85,7 @@ func (m *Model) limits() []string {
 	return out
 }
 
-// furtherMetrics names the metrics beside the primary ones that a path costs, and counts
+// furtherMetrics names the metrics besides the primary ones that a path costs, and counts
 // the others.
 func (m *Model) furtherMetrics() string {
 	var kinds []string

@@ -9,7 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// What costs leads the verdicts of its test, whatever is better or the same beside it.
+// What costs leads the verdicts of its test, whatever is better or the same next to it.
 func TestCostsLeadTheirTest(t *testing.T) {
 	r := reporttest.Run(t, 10)
 	first := r.Costs[0]

@@ -94,10 +94,10 @@ type Effect struct {
 	Withheld []Withheld `json:"withheld,omitempty"`
 	// RepetitionsNeeded is about how many blocks, or trials in each of two runs,
 	// would resolve it, at most MaxRepetitionsNeeded; 0 if resolved.
-	RepetitionsNeeded int    `json:"repetitions_needed,omitempty"`
-	Drift             *Drift `json:"drift,omitempty"`
-	HeldBy            *Held  `json:"held_by,omitempty"`
-	Primary           bool   `json:"primary,omitempty"`
+	RepetitionsNeeded int          `json:"repetitions_needed,omitempty"`
+	Drift             *Drift       `json:"drift,omitempty"`
+	CommonLimit       *CommonLimit `json:"held_by,omitempty"`
+	Primary           bool         `json:"primary,omitempty"`
 
 	// NeededLow and NeededHigh hold RepetitionsNeeded with a chance of 80 %, given
 	// how little is known of the spread; 0 where nothing is.
@@ -178,9 +178,9 @@ type Contrast struct {
 	Against  *Contrast `json:"against,omitempty"` // itself without Against
 }
 
-// Held is what limited both sides of an effect alike, so that nothing is known
+// CommonLimit is what limited both sides of an effect alike, so that nothing is known
 // beyond it.
-type Held struct {
+type CommonLimit struct {
 	Cause Cause `json:"cause"`
 	// RateBitsPerSecond of the limit, 0 where it is not known.
 	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`

@@ -168,7 +168,7 @@ type Testbed struct {
 	// Name of a testbed of hosts, its endpoints, and where its paths are.
 	Name      string            `json:"name,omitempty"`
 	Endpoints []TestbedEndpoint `json:"endpoints,omitempty"`
-	// MoreEndpoints is how many machines of a fleet there were beside those of Endpoints.
+	// MoreEndpoints is how many machines of a fleet there were besides those of Endpoints.
 	MoreEndpoints int           `json:"more_endpoints_count,omitempty"`
 	Paths         []TestbedPath `json:"paths,omitempty"`
 }

@@ -25,7 +25,7 @@ type Store struct {
 	copied string
 }
 
-// suffixes are what SQLite adds to the name of a file for those beside it.
+// suffixes are what SQLite adds to the name of a file for those next to it.
 var suffixes = []string{"", "-wal", "-shm", "-journal"}
 
 // Create makes the folder dir and a run without trials in it. It fails if dir
@@ -102,7 +102,7 @@ func Open(dir string) (*Store, error) {
 	}
 	err = s.check()
 	if cannotOpen(err) {
-		// SQLite wants to write beside a file whose writer was killed, or whose
+		// SQLite wants to write next to a file whose writer was killed, or whose
 		// disk is full (sqlite.org/wal.html, "Read-Only Databases").
 		if copyErr := s.copyOut(); copyErr != nil {
 			return nil, errors.Join(fmt.Errorf("%w; it has to be copied to be read: %w", err, copyErr), s.Close())
@@ -200,7 +200,7 @@ func (s *Store) check() error {
 }
 
 // cannotOpen says that err is not about what is in the file: SQLite cannot open
-// it or what it needs beside it.
+// it or what it needs next to it.
 func cannotOpen(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && slices.Contains([]int{sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}, e.Code()&0xff)

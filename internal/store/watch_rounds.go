@@ -65,7 +65,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	// No log beside the file: it can be read whenever no round is being written, and what a
+	// No log next to the file: it can be read whenever no round is being written, and what a
 	// killed writer left is undone by who opens it next.
 	if w.db, err = database(filepath.Join(dir, WatchFileName), "busy_timeout(5000)", "synchronous(FULL)", "journal_mode(DELETE)"); err != nil {
 		return nil, head, err

@@ -14,7 +14,7 @@ import (
 const busyStart = 50 * time.Millisecond
 
 const (
-	// askedAtOnce is how many sources are asked for their time at the same time, beside those
+	// askedAtOnce is how many sources are asked for their time at the same time, besides those
 	// whose answers are on the way, one in each answerEvery: more would only wait for each
 	// other, and say less of their clocks.
 	askedAtOnce = 8

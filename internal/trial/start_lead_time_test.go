@@ -20,18 +20,18 @@ import (
 // they are asked to.
 type wave struct {
 	*crowd
-	prepares time.Duration
-	mu       sync.Mutex
-	asked    map[string]measurement.Spec
-	met      map[string]time.Time // when it connected
-	began    map[string]time.Time
-	ended    map[string]time.Time
+	prepares  time.Duration
+	mu        sync.Mutex
+	asked     map[string]measurement.Spec
+	connected map[string]time.Time // when it connected
+	began     map[string]time.Time
+	ended     map[string]time.Time
 }
 
 func newWave(pairs int, prepares time.Duration) *wave {
 	return &wave{
 		crowd: newCrowd(make([]string, pairs)), prepares: prepares,
-		asked: map[string]measurement.Spec{}, met: map[string]time.Time{}, began: map[string]time.Time{}, ended: map[string]time.Time{},
+		asked: map[string]measurement.Spec{}, connected: map[string]time.Time{}, began: map[string]time.Time{}, ended: map[string]time.Time{},
 	}
 }
 
@@ -46,7 +46,7 @@ func (s surfer) Run(ctx context.Context, r probe.Request, _ func(measurement.Pro
 	if r.Spec.Kind == measurement.Trace {
 		return (&one{crowd: s.crowd, source: true}).Run(ctx, r, nil)
 	}
-	met := time.Now()
+	connected := time.Now()
 	time.Sleep(s.prepares)
 	at, err := r.Prepared(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s surfer) Run(ctx context.Context, r probe.Request, _ func(measurement.Pro
 	time.Sleep(length.Duration())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked[s.name], s.met[s.name], s.began[s.name], s.ended[s.name] = r.Spec, met, began, time.Now()
+	s.asked[s.name], s.connected[s.name], s.began[s.name], s.ended[s.name] = r.Spec, connected, began, time.Now()
 	o := steadyPair(1e6, 0).outcome
 	o.Started, o.Warmup = began, r.Spec.MaxWarmup
 	// Those that count for longer have wider bins.
@@ -111,7 +111,7 @@ func TestRampsAndWaves(t *testing.T) {
 						if math.Abs(got-want) > 1e-3 || d.Outcome.Pairs[k].PlannedDelay != planned || bed.began[name].Sub(bed.began["c1"]) != d.Outcome.Pairs[k].Delay.Duration() {
 							t.Errorf("pair %d started %v s after the first, planned %v, want %v", k+1, got, planned, want)
 						}
-						early := bed.began[name].Sub(bed.met[name])
+						early := bed.began[name].Sub(bed.connected[name])
 						if most := max(2*c.prepares, (spec.Ramp+spec.WaveEvery).Duration()/2) + 100*time.Millisecond; early > min(most, mostEarly+100*time.Millisecond) {
 							t.Errorf("pair %d connected %v before it started, want at most %v", k+1, early, most)
 						}

@@ -9,7 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// Effect is the readable verdict, with what a reader must know beside it: trials
+// Effect is the readable verdict, with what a reader must know with it: trials
 // that collapsed, and assumptions that do not hold.
 func (n Names) Effect(e result.Effect) string { return n.effect(e, n.violation) }
 

@@ -25,7 +25,7 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	}
 	switch {
 	case best >= 0:
-		return n.Effect(costs[best]) + n.beside(costs, costs[best])
+		return n.Effect(costs[best]) + n.otherPaths(costs, costs[best])
 	case len(costs) == 1:
 		return n.Effect(costs[0])
 	case len(costs) == 0 && trials == 0:
@@ -48,11 +48,11 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	return "No path costs more than the stated bounds."
 }
 
-// mostBeside is how many other paths a headline names; of more it tells the verdicts alone.
-const mostBeside = 3
+// mostOtherPaths is how many other paths a headline names; of more it tells the verdicts alone.
+const mostOtherPaths = 3
 
-// beside is what the test of an effect found on the other paths.
-func (n Names) beside(costs []result.Effect, of result.Effect) string {
+// otherPaths is what the test of an effect found on the other paths.
+func (n Names) otherPaths(costs []result.Effect, of result.Effect) string {
 	var each []string
 	cost, no := 0, 0
 	for _, c := range costs {
@@ -74,7 +74,7 @@ func (n Names) beside(costs []result.Effect, of result.Effect) string {
 	switch {
 	case len(each) == 0:
 		return ""
-	case len(each) <= mostBeside:
+	case len(each) <= mostOtherPaths:
 		return "; " + strings.Join(each, "; ")
 	}
 	return fmt.Sprintf("; of %d other paths: %d costs, %d do not, %d not resolved", len(each), cost, no, len(each)-cost-no)

@@ -7,7 +7,7 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
-// LoadedMachine warns of a machine on which so many tasks run beside hopbench, and of
+// LoadedMachine warns of a machine on which so many tasks run besides hopbench, and of
 // whose CPU time a hypervisor takes a share; empty where both are little.
 func LoadedMachine(runnable, cpus int, stolen float64) string {
 	others := OthersLoad(runnable, cpus, stolen)

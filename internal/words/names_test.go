@@ -156,7 +156,7 @@ func TestUnknownCodes(t *testing.T) {
 	}
 }
 
-// Beside broken trials an effect may have no bound; without any pair of trials
+// Besides broken trials an effect may have no bound; without any pair of trials
 // there is nothing to say.
 func TestSizeWithoutBound(t *testing.T) {
 	if size, _ := Size(result.Effect{N: 7, Metric: "goodput_bits_per_second", EstimateUnbounded: true}); plain(size) != "unbounded" {
@@ -213,7 +213,7 @@ func TestHeadline(t *testing.T) {
 // not the baseline.
 func TestWhatAnEffectIsOf(t *testing.T) {
 	e := result.Effect{Path: "hop", Baseline: "direct", Test: "t", Metric: "goodput_bits_per_second", N: 8, Ratio: 1, Verdict: result.NoCost, Bound: 0.005,
-		Margin: measurement.Margin{Fraction: 0.02}, HeldBy: &result.Held{Cause: result.CauseSourceCap, RateBitsPerSecond: 12.5e9}}
+		Margin: measurement.Margin{Fraction: 0.02}, CommonLimit: &result.CommonLimit{Cause: result.CauseSourceCap, RateBitsPerSecond: 12.5e9}}
 	names := Names{baseline: "direct"}
 	if got := plain(names.Effect(e)); got != "hop: no cost larger than 0.5 % on goodput, t below the source's egress cap of 12.5 Gbit/s, which limited both, where 2 % matters" {
 		t.Errorf("%q", got)

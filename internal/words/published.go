@@ -152,7 +152,7 @@ func (n Names) Published(p result.PublishedComparison) string {
 	return text
 }
 
-// Predictions counts the predictions of a model that came true, and beside them
+// Predictions counts the predictions of a model that came true, and besides them
 // what was planted; empty where there is neither.
 func Predictions(c result.PublishedCount) string {
 	var parts []string

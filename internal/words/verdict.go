@@ -146,8 +146,8 @@ func (n Names) unbounded(e result.Effect) string {
 // noCost is the sentence of a path that costs nothing that matters.
 func (n Names) noCost(e result.Effect, subject, what string) string {
 	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
-	if e.HeldBy != nil {
-		text += " below " + held(*e.HeldBy) + ", which limited both"
+	if e.CommonLimit != nil {
+		text += " below " + commonLimit(*e.CommonLimit) + ", which limited both"
 	}
 	text += where(e)
 	if e.BeyondChance {
@@ -159,8 +159,8 @@ func (n Names) noCost(e result.Effect, subject, what string) string {
 	return text + n.incomplete(e)
 }
 
-// held is what limited both sides.
-func held(h result.Held) string {
+// commonLimit is what limited both sides.
+func commonLimit(h result.CommonLimit) string {
 	text := "the " + Cause(h.Cause)
 	if h.RateBitsPerSecond > 0 {
 		text += " of " + Rate(h.RateBitsPerSecond)

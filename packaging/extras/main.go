@@ -1,4 +1,4 @@
-// Command extras writes what packages have beside the program into a folder: manual pages
+// Command extras writes what packages have besides the program into a folder: manual pages
 // (man), completion (completion), and the unit of a server (systemd).
 package main
 

@@ -23,7 +23,7 @@ type Planted struct {
 }
 
 // design is what differs between the experiments. All have a path without
-// impairment beside the planted one.
+// impairment besides the planted one.
 type design struct {
 	name        string
 	source      string // further keys of the endpoints

@@ -187,18 +187,18 @@ func TestAttributionAcrossFlows(t *testing.T) {
 }
 
 // What held both sides of a comparison alike, and is an end's, is said of it.
-func TestHeldBy(t *testing.T) {
+func TestCommonLimit(t *testing.T) {
 	capped := flow{busy: 1, window: 0.9, inFlight: 133e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3}.build()
 	trial := func(path string, rate float64) measurement.Trial {
 		out := throughputTrial(rate, capped)
 		out.Path = path
 		return out
 	}
-	held := func(o cause.Options, trials ...measurement.Trial) *result.Held {
+	held := func(o cause.Options, trials ...measurement.Trial) *result.CommonLimit {
 		a := analysis.Analyse(trials, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{Options: o})
 		for _, e := range a.Costs {
 			if e.Metric == goodput {
-				return e.HeldBy
+				return e.CommonLimit
 			}
 		}
 		t.Fatalf("no comparison: %+v", a.Costs)

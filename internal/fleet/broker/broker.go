@@ -33,7 +33,7 @@ const (
 	pingsMissed = 2
 	// spareConnections are for machines that have no place yet, and for the coordinator.
 	spareConnections = 100
-	// ownSubscriptions are what the coordinator has beside one for each agent.
+	// ownSubscriptions are what the coordinator has besides one for each agent.
 	ownSubscriptions = 1000
 	// maxSeats bounds, in bytes, what is queued for the coordinator in memory (JetStream).
 	maxSeats = 256 << 20

@@ -30,7 +30,7 @@ const keySuffix = ".key"
 
 const keyType = "PRIVATE KEY"
 
-// Open reads the join file of a fleet and the broker's key beside it, or draws both where
+// Open reads the join file of a fleet and the broker's key next to it, or draws both where
 // there is neither, for the eyes of the file's owner alone; made says so.
 func Open(path, fleet string) (s Secret, made bool, err error) { return open(path, fleet, nil) }
 

@@ -214,7 +214,7 @@ func (q *Queue) askAgain() {
 	}
 }
 
-// spawn does something beside, which ends with the queue.
+// spawn does something in a goroutine, which ends with the queue.
 func (q *Queue) spawn(do func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

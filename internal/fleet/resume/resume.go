@@ -32,9 +32,9 @@ const (
 	maxData     = RecordBytes - headerBytes
 	// maxReason bounds what is said of why a stream is over, in bytes.
 	maxReason = 500
-	// maxHeld bounds, in bytes, what was written and the other end has not read: the largest
+	// maxUnread bounds, in bytes, what was written and the other end has not read: the largest
 	// reply of an agent (protocol.MaxAgentReply) and what it says meanwhile.
-	maxHeld = 18 << 20
+	maxUnread = 18 << 20
 	// sayEvery is after how many bytes it is said that they were read, where nothing else is
 	// said meanwhile.
 	sayEvery = 256 << 10
@@ -45,7 +45,7 @@ const (
 var (
 	errMalformed = errors.New("no record of a stream")
 	// ErrFull says that the other end reads nothing.
-	ErrFull = fmt.Errorf("the other end reads nothing: %d bytes wait for it", maxHeld)
+	ErrFull = fmt.Errorf("the other end reads nothing: %d bytes wait for it", maxUnread)
 )
 
 // Options of a stream.
@@ -295,7 +295,7 @@ func (s *Stream) open(c *carrier) error {
 // never for the other end.
 func (s *Stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
-	if s.failed == nil && len(s.held)+len(b) > maxHeld {
+	if s.failed == nil && len(s.held)+len(b) > maxUnread {
 		s.mu.Unlock()
 		s.finish(ErrFull, nil)
 		return 0, ErrFull

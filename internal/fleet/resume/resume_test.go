@@ -161,7 +161,7 @@ func TestHeldIsReleased(t *testing.T) {
 	connect(t, a, b)
 	go func() { _, _ = io.Copy(io.Discard, a) }()
 	block := make([]byte, sayEvery)
-	for range 2 * maxHeld / len(block) {
+	for range 2 * maxUnread / len(block) {
 		_, err := a.Write(block)
 		testutil.OK(t, err)
 		_, err = io.ReadFull(b, make([]byte, len(block)))
@@ -172,7 +172,7 @@ func TestHeldIsReleased(t *testing.T) {
 // An end that reads nothing does not take all memory.
 func TestFull(t *testing.T) {
 	a, _ := pair(t)
-	_, err := a.Write(make([]byte, maxHeld))
+	_, err := a.Write(make([]byte, maxUnread))
 	testutil.OK(t, err)
 	if _, err := a.Write([]byte("x")); !errors.Is(err, ErrFull) || !errors.Is(a.Err(), ErrFull) {
 		t.Error(err, a.Err())

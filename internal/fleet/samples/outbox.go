@@ -35,7 +35,7 @@ type held struct {
 	Block
 }
 
-// overhead is what a held block takes of memory beside its samples, roughly.
+// overhead is what a held block takes of memory besides its samples, roughly.
 const overhead = 512
 
 func (h *held) size() int { return overhead + len(h.packed) }

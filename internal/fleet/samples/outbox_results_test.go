@@ -7,7 +7,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// Results are held beside samples, which give way to them; of too many the oldest goes.
+// Results are held next to samples, which give way to them; of too many the oldest goes.
 func TestResultsAreHeld(t *testing.T) {
 	o := NewOutbox(coder(t), 100_000)
 	o.Begin("r")

@@ -2,7 +2,7 @@ package samples
 
 import "context"
 
-// Sink is another place where blocks are kept, beside the run folder. It is fed with what
+// Sink is another place where blocks are kept, besides the run folder. It is fed with what
 // is there already, so that a slow one delays nothing.
 type Sink interface {
 	// Put keeps blocks by their Key. The same blocks again change nothing, so after an

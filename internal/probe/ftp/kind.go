@@ -21,7 +21,7 @@ func Kind() session.Kind {
 	return session.Kind{
 		Run:     Run,
 		Planned: func(measurement.Spec) time.Duration { return session.MaxDuration }, OpenEnded: true,
-		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection beside each
+		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection with each
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{env: env, content: sync.OnceValue(ftp.NewContent)}
 		},

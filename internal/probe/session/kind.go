@@ -41,7 +41,7 @@ type Kind struct {
 	// NewServer makes the server's end, one for all tests of a server; nil where a server
 	// takes no part.
 	NewServer func(ServerEnv) Server
-	// Demand sets in a cost what the server's end of a whole test takes at most, beside
+	// Demand sets in a cost what the server's end of a whole test takes at most, besides
 	// what every test takes.
 	Demand func(measurement.Spec, *admission.Cost)
 	// WithoutThreads says that its flows can do without the threads of demand.

@@ -22,7 +22,7 @@ const (
 func Kind() session.Kind {
 	return session.Kind{
 		Run: Run, PreparesItself: true, Planned: session.Planned,
-		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection beside each
+		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection with each
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{accept: env.AcceptUDP, clock: env.Clock}
 		},

@@ -91,7 +91,7 @@ func TestPacketLoopsDoNotAllocate(t *testing.T) {
 }
 
 // Packets that were cut from large buffers, and of which a socket that is full
-// drops stretches of many laps, are counted as often as they were read.
+// drops runs of many laps, are counted as often as they were read.
 func TestCutPacketsThatAreDroppedAreCounted(t *testing.T) {
 	near, far := packetConns(t)
 	one, two := probetest.Conns(t)

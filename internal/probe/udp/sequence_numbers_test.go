@@ -33,12 +33,12 @@ func TestFollowersAreCountedAsIfNumbered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		packets := rapid.IntRange(2, 64).Draw(t, "packets of a buffer")
 		lap := packets * lapBuffers
-		// What arrives: stretches, between which some are lost, in a few of which
+		// What arrives: runs, between which some are lost, in a few of which
 		// packets change places or come twice.
 		var order []uint64
 		disorder := rapid.Bool().Draw(t, "disorder")
 		next, longest := uint64(rapid.IntRange(0, 3*lap).Draw(t, "first")), 4*lap
-		for range rapid.IntRange(1, 12).Draw(t, "stretches") {
+		for range rapid.IntRange(1, 12).Draw(t, "runs") {
 			// What waits for a leader when laps are lost may find itself in another one,
 			// so before that a leader comes.
 			long := !disorder && rapid.IntRange(0, 3).Draw(t, "long") == 0

@@ -14,13 +14,13 @@ import (
 
 // The rate is of the packets that were sent in the measured time, whenever they arrive:
 // a path of any delay that loses one of ten has nine tenths of what was sent. Where a
-// queue stretched them, it is over the time that they took.
+// queue spacingFactored them, it is over the time that they took.
 func TestGoodputIsOfWhatWasSentInTheWindow(t *testing.T) {
 	const size, spacing = 500, time.Millisecond
 	for name, c := range map[string]struct {
-		delay   time.Duration
-		stretch float64 // of the spacing at the receiver
-		want    float64 // packets a second
+		delay         time.Duration
+		spacingFactor float64 // of the spacing at the receiver
+		want          float64 // packets a second
 	}{
 		"no delay":   {0, 1, 900},
 		"long delay": {150 * time.Millisecond, 1, 900},
@@ -43,7 +43,7 @@ func TestGoodputIsOfWhatWasSentInTheWindow(t *testing.T) {
 			if i%10 == 3 {
 				continue
 			}
-			arrival := time.Duration(float64(at)*c.stretch) + c.delay
+			arrival := time.Duration(float64(at)*c.spacingFactor) + c.delay
 			putData(packet, phase, uint64(i), int64(at))
 			var sum arrivals
 			r.packet(&sum, packet, size, int64(arrival))
@@ -63,7 +63,7 @@ func TestGoodputIsOfWhatWasSentInTheWindow(t *testing.T) {
 		if m["loss_fraction"] != 0.1 || m["sent_bits_per_second"] != 1000*size*8 {
 			t.Errorf("%s: loss %v of %v bit/s", name, m["loss_fraction"], m["sent_bits_per_second"])
 		}
-		if queue := c.stretch > 1; queue != strings.Contains(strings.Join(out.Facts, "; "), "a queue on the path grew") {
+		if queue := c.spacingFactor > 1; queue != strings.Contains(strings.Join(out.Facts, "; "), "a queue on the path grew") {
 			t.Errorf("%s: facts %q", name, out.Facts)
 		}
 	}

@@ -286,16 +286,16 @@ func (c *Clients) draw(test int, m *report.Model, parts int) {
 			if !l.trial.Gate.Passed {
 				kind += " failed"
 			}
-			for _, stretch := range stretches(l.points, hole) {
+			for _, part := range unbroken(l.points, hole) {
 				var middle, outline []point
-				all := ranges(stretch, max(parts*len(stretch)/len(l.points), 1))
+				all := ranges(part, max(parts*len(part)/len(l.points), 1))
 				for _, r := range all {
 					middle, outline = append(middle, point{x.at(r.x), y.at(r.middle)}), append(outline, point{x.at(r.x), y.at(r.high)})
 				}
 				for _, r := range slices.Backward(all) {
 					outline = append(outline, point{x.at(r.x), y.at(r.low)})
 				}
-				if len(all) < len(stretch) {
+				if len(all) < len(part) {
 					p.area(outline, class("f", l.path)+" range")
 				}
 				p.polyline(middle, kind, "")
@@ -306,8 +306,8 @@ func (c *Clients) draw(test int, m *report.Model, parts int) {
 	c.clients = nil
 }
 
-// stretches are the parts of a line between holes of that time, in seconds, or longer.
-func stretches(points []point, hole float64) (out [][]point) {
+// unbroken are the parts of a line between holes of that time, in seconds, or longer.
+func unbroken(points []point, hole float64) (out [][]point) {
 	from := 0
 	for i := range points {
 		if i+1 == len(points) || points[i+1].x-points[i].x > hole {

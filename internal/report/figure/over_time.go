@@ -281,7 +281,7 @@ func (p *panel) band(path int, b band) {
 	p.polyline(points(b.median), class("s", path)+" curve", "")
 }
 
-// trialLine draws one trial: its warm-up in grey, dashed when it does not count. Beside a
+// trialLine draws one trial: its warm-up in grey, dashed when it does not count. Next to a
 // band it shows under the pointer alone.
 func (p *panel) trialLine(s series, pixels int, banded bool) {
 	var warm, measured []point

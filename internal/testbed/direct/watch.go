@@ -73,7 +73,7 @@ func (w *Watch) Do(ctx context.Context, req probe.Request, progress func(measure
 	}
 	out, err := w.Run(running, req, progress)
 	if ctx.Err() != nil {
-		// Ping tells what was measured so far beside its error.
+		// Ping tells what was measured so far along with its error.
 		whole := err == nil || req.Spec.Kind == measurement.Ping && errors.Is(err, context.Canceled)
 		w.mu.Lock()
 		w.stopped = &Stopped{Spec: req.Spec, Outcome: out, Whole: whole && len(out.Metrics) > 0, Moved: moved}

@@ -56,7 +56,7 @@ func TestPartsOfATest(t *testing.T) {
 }
 
 // What kinds of test tell when they are stopped is kept: round trips end as if their time
-// were over, ping tells beside its error, and others only fail.
+// were over, ping tells along with its error, and others only fail.
 func TestWhatStoppedTestsTell(t *testing.T) {
 	some := measurement.Outcome{Metrics: measurement.Metrics{"rtt_p50_seconds": 1e-3}}
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ const (
 	// memoryOfMachine is what is in use of each machine, most of the time: 35 KiB of objects,
 	// and the stacks of three goroutines.
 	memoryOfMachine = 64 << 10
-	// memoryBeside is for all else of a run.
-	memoryBeside = 224 << 20
+	// memoryOfRun is for all else of a run.
+	memoryOfRun = 224 << 20
 )
 
 // limitMemory has the collector run more often before this process takes more than a fleet
@@ -24,6 +24,6 @@ func limitMemory(machines int) (unlimit func()) {
 	if machines <= fewMachines || debug.SetMemoryLimit(-1) != math.MaxInt64 {
 		return func() {}
 	}
-	debug.SetMemoryLimit(memoryBeside + int64(machines)*memoryOfMachine)
+	debug.SetMemoryLimit(memoryOfRun + int64(machines)*memoryOfMachine)
 	return func() { debug.SetMemoryLimit(math.MaxInt64) }
 }

@@ -121,7 +121,7 @@ type Endpoint struct {
 	Name                string
 	Reach               Reach
 	EgressBitsPerSecond float64 // 0 unknown
-	// Binary is the hopbench for this machine that ssh copies; empty: found beside
+	// Binary is the hopbench for this machine that ssh copies; empty: found next to
 	// this one.
 	Binary string
 }

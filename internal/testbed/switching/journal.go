@@ -21,7 +21,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
-// JournalOf is the journal of a testbed file: beside it, so that a later program finds
+// JournalOf is the journal of a testbed file: next to it, so that a later program finds
 // what one that was killed has left.
 func JournalOf(file string) string { return file + ".found" }
 

@@ -12,7 +12,7 @@
 // with its upper confidence bound, over clusters and not over samples: what few days show is
 // extrapolated with care, and the limits narrow as days come in.
 //
-// Beside that, blocks of as many samples as a reference is learned from, usually a day, have
+// Besides that, blocks of as many samples as a reference is learned from, usually a day, have
 // their medians compared with those of the blocks before, by the prediction interval of
 // Student's t: what is too small to be told from the noise of single samples. A daily cycle
 // is in each block alike.

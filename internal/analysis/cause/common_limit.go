@@ -15,21 +15,21 @@ var endCauses = []result.Cause{
 	result.CauseSourceLink, result.CauseDestinationLink, result.CauseGenerator,
 }
 
-// Hold says of each comparison of a throughput what held both sides alike: an
+// FindCommonLimits finds for each comparison of a throughput what limited both sides alike: an
 // end, so that nothing is known of the path beyond that rate.
-func Hold(run Run, effects []result.Effect, attributions []result.Attribution, opts Options) {
+func FindCommonLimits(run Run, effects []result.Effect, attributions []result.Attribution, opts Options) {
 	for i := range effects {
 		e := &effects[i]
 		if measurement.MetricOf(e.Metric).Unit == measurement.BitsPerSecond {
-			e.HeldBy = heldBy(e, run.Test(e.Test).Spec.Defaults(), attributions, opts)
+			e.CommonLimit = commonLimit(e, run.Test(e.Test).Spec.Defaults(), attributions, opts)
 		}
 	}
 }
 
-func heldBy(e *result.Effect, spec measurement.Spec, attributions []result.Attribution, opts Options) *result.Held {
+func commonLimit(e *result.Effect, spec measurement.Spec, attributions []result.Attribution, opts Options) *result.CommonLimit {
 	offered := spec.RateBitsPerSecond
 	if offered > 0 && spec.LossBound == 0 && math.Min(e.Median, e.ReferenceMedian) >= capReached*offered {
-		return &result.Held{Cause: result.CausePacing, RateBitsPerSecond: offered}
+		return &result.CommonLimit{Cause: result.CausePacing, RateBitsPerSecond: offered}
 	}
 	of := func(path string) (result.Cause, bool) {
 		i := slices.IndexFunc(attributions, func(a result.Attribution) bool { return a.Path == path && a.Test == e.Test })
@@ -43,14 +43,14 @@ func heldBy(e *result.Effect, spec measurement.Spec, attributions []result.Attri
 	if !ok || !known || one != other || !slices.Contains(endCauses, one) {
 		return nil
 	}
-	held := &result.Held{Cause: one, RateBitsPerSecond: math.Min(e.Median, e.ReferenceMedian)}
+	limit := &result.CommonLimit{Cause: one, RateBitsPerSecond: math.Min(e.Median, e.ReferenceMedian)}
 	switch {
 	case one == result.CauseSourceCap && opts.SourceEgressBitsPerSecond > 0:
-		held.RateBitsPerSecond = opts.SourceEgressBitsPerSecond
+		limit.RateBitsPerSecond = opts.SourceEgressBitsPerSecond
 	case one == result.CauseDestinationCap && opts.DestinationEgressBitsPerSecond > 0:
-		held.RateBitsPerSecond = opts.DestinationEgressBitsPerSecond
+		limit.RateBitsPerSecond = opts.DestinationEgressBitsPerSecond
 	case one == result.CausePacing && spec.PacingBitsPerSecond > 0:
-		held.RateBitsPerSecond = spec.PacingBitsPerSecond * float64(max(spec.Flows, 1))
+		limit.RateBitsPerSecond = spec.PacingBitsPerSecond * float64(max(spec.Flows, 1))
 	}
-	return held
+	return limit
 }
