@@ -21,7 +21,7 @@ func TestDocuments(t *testing.T) {
 	inDocument(t, "../../docs/options.md", "kinds", kindsTable())
 	inDocument(t, "../../docs/options.md", "options", optionsTable())
 	inDocument(t, "../../docs/options.md", "flags", flagsTable())
-	inDocument(t, "../../docs/data-format.md", "metrics", metricsTable())
+	inDocument(t, "../../docs/options.md", "metrics", metricsTable())
 }
 
 // inDocument compares what lies between the marks of a table in a document with the

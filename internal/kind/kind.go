@@ -1,8 +1,8 @@
-// Package kind says, as data, which kinds of test there are, which options each
-// takes, within what bounds, and what it brings back. The loader of experiment
-// files, the flags of the command line, the JSON Schema, the checks at both ends
-// of a test, shell completion and docs/options.md are loops over these tables.
-// How a kind is measured is package probe's.
+// Package kind says, as data, what each kind of test is (kinds.go), which options it
+// takes and within what bounds (options.go). The loader of experiment files, the flags
+// of the command line, the JSON Schema, the checks at both ends of a test, shell
+// completion and docs/options.md are loops over these tables. How a kind is measured
+// is package probe's.
 package kind
 
 import "github.com/hopbench/hopbench/internal/measurement"
