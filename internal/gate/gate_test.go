@@ -415,6 +415,10 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "crr, a few fail", spec: crr, change: metric("failed_connections_count", 20), warn: "connections", says: "20 of 1020"},
 		{name: "crr, very few fail", spec: crr, change: metric("failed_connections_count", 5)},
 		{name: "crr, most fail", spec: crr, change: metric("failed_connections_count", 1100), fatal: "connections!"},
+		{name: "crr, most fail and each is a sample", spec: crr, change: func(o *measurement.Outcome) {
+			o.Metrics["failed_connections_count"] = 1100
+			o.Latency = &measurement.Distribution{Samples: 1000, Unanswered: 1100, Min: 1, Max: 2}
+		}, fatal: "connections!"},
 		{name: "crr, all fail", spec: crr, change: func(o *measurement.Outcome) {
 			o.Metrics["failed_connections_count"] = 100
 			o.Latency = nil

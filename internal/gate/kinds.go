@@ -341,9 +341,12 @@ func (j *judge) tookTime(d *measurement.Distribution) bool {
 // median to be its doing, and not that of a sender that never sent them.
 const mostLost = 0.4
 
-// unanswered refuses round trips whose median falls on a request without an answer.
+// unanswered refuses round trips whose median falls on a request without an answer. Failed
+// connections have a judgement of their own.
 func (j *judge) unanswered(part string, d *measurement.Distribution) {
-	if d.Lacks(50) != measurement.LacksAnswer {
+	k, _ := kind.Of(j.spec.Kind)
+	counted := slices.ContainsFunc(k.Gates, func(g kind.Gate) bool { return g.Judge == kind.JudgeConnections })
+	if counted || d.Lacks(50) != measurement.LacksAnswer {
 		return
 	}
 	f := measurement.Finding{Code: measurement.FoundUnanswered, Part: part, Count: int(d.Unanswered), Of: int(d.Due()), Fatal: !j.limits.FewWarn}
