@@ -229,11 +229,14 @@ func (f *figures) roundTrips() {
 	if !f.roundTrip() || f.Latency == nil {
 		return
 	}
-	over := strings.ToUpper(string(f.spec.Protocol))
-	if over == "" {
-		over = "ICMP"
+	over := ", " + strings.ToUpper(string(f.spec.Protocol))
+	switch {
+	case f.spec.Protocol == "" && f.kind.NoServer:
+		over = ", ICMP"
+	case f.spec.Protocol == "":
+		over = ""
 	}
-	f.parts = append(f.parts, fmt.Sprintf("(%s, %s)", quantity.Count(int(f.Latency.Samples), "round trip"), over))
+	f.parts = append(f.parts, fmt.Sprintf("(%s%s)", quantity.Count(int(f.Latency.Samples), "round trip"), over))
 }
 
 func count(v float64) string { return quantity.Number(v, 0) }
