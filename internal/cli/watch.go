@@ -207,7 +207,9 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	reading := live.Working(&s, "rounds of "+head.Name)
 	before, err := st.Rounds(ctx)
+	reading.End()
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type Brief struct {
 	Verdicts []verdict // of the primary costs, each with its caveats in few words
 	Limits   []string  // what limits each path, alike ones together
 	Counts   []string  // what else there is, one line a kind, with its count
+	Remarks  []string  // those of trials, one line a kind, the most frequent first
 	More     string    // what is told elsewhere
 }
 
@@ -35,7 +36,7 @@ func (m *Model) Brief() Brief {
 	add("Published and measured", words.Predictions(result.CountPublished(m.Run.Published)))
 	add("Further metrics", m.furtherMetrics())
 	add("Excluded", m.excludedText())
-	b.Counts = append(b.Counts, m.remarks()...)
+	b.Remarks = m.remarks()
 	var more []string
 	for _, there := range []struct {
 		n    int
@@ -162,17 +163,11 @@ func (m *Model) remarks() []string {
 	}
 	slices.SortStableFunc(all, func(a, b *remark) int { return cmp.Compare(b.trials, a.trials) })
 	var out []string
-	for _, r := range all[:min(len(all), maxRemarks)] {
+	for _, r := range all {
 		out = append(out, fmt.Sprintf("%d of %s: %s", r.trials, quantity.Count(len(m.Run.Trials), "trial"), r.text))
-	}
-	if rest := len(all) - maxRemarks; rest > 0 {
-		out = append(out, fmt.Sprintf("and %s of another kind", quantity.Count(rest, "remark")))
 	}
 	return out
 }
-
-// maxRemarks is how many kinds of remark one screen has room for.
-const maxRemarks = 5
 
 // firstWords is a sentence up to what explains it.
 func firstWords(text string) string {

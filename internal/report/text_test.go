@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,16 @@ func TestTerminalFitsOneScreen(t *testing.T) {
 	if n := bytes.Count(short, []byte("\n")); n > 60 {
 		t.Errorf("%d lines of 100 columns:\n%s", n, short)
 	}
+	// More kinds of remark than there is room for are counted.
+	said := r.Trials[0].Facts
+	for i := range 20 {
+		r.Trials[0].Facts = append(slices.Clip(r.Trials[0].Facts), strings.Repeat("a remark of some length ", 5)+string(rune('a'+i)))
+	}
+	crowded := terminalText(t, &r, terminal.Options{Width: 100})
+	if n := bytes.Count(crowded, []byte("\n")); n > 60 || !bytes.Contains(crowded, []byte(" remarks of another kind")) {
+		t.Errorf("%d lines of 100 columns:\n%s", n, crowded)
+	}
+	r.Trials[0].Facts = said
 	// Whatever it counts, all is there when asked for.
 	all := string(terminalText(t, &r, terminal.Options{Width: 1000, Verbose: true}))
 	for _, fact := range r.Trials[0].Facts {

@@ -11,22 +11,31 @@ import (
 
 // Effect is the readable verdict, with what a reader must know with it: trials
 // that collapsed, and assumptions that do not hold.
-func (n Names) Effect(e result.Effect) string { return n.effect(e, n.violation) }
+func (n Names) Effect(e result.Effect) string {
+	return n.effect(e, func(result.Collapse) string { return n.collapse(e) }, n.violation)
+}
 
-// BriefEffect is Effect with the assumptions that a claim rests on named in few words.
+// BriefEffect is Effect with what is beside the verdict in few words.
 func (n Names) BriefEffect(e result.Effect) string {
-	return n.effect(e, func(e result.Effect, v result.Violation) string {
-		switch {
-		case v.P == nil && v.Assumption == result.IndependentBlocks:
-			return "rests on independent blocks"
-		case v.P == nil && v.Assumption == result.SymmetricEffects:
+	return n.effect(e, func(c result.Collapse) string {
+		return fmt.Sprintf("it collapsed in %d of %s", c.Trials, quantity.Count(e.N, "trial"))
+	}, func(e result.Effect, v result.Violation) string {
+		switch v.Assumption {
+		case result.NoDrift:
+			return "the effect changed during the run"
+		case result.IndependentBlocks:
+			if v.P == nil {
+				return "rests on independent blocks"
+			}
+			return fmt.Sprintf("blocks depend on the one before: the %s count as %s", quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
+		case result.SymmetricEffects:
 			return "rests on symmetric noise"
 		}
 		return n.violation(e, v)
 	})
 }
 
-func (n Names) effect(e result.Effect, violation func(result.Effect, result.Violation) string) string {
+func (n Names) effect(e result.Effect, collapse func(result.Collapse) string, violation func(result.Effect, result.Violation) string) string {
 	text := ""
 	if e.FewestBlocks > 0 && e.Metric != measurement.BrokenTrials {
 		text = n.fewBlocks(e)
@@ -34,7 +43,7 @@ func (n Names) effect(e result.Effect, violation func(result.Effect, result.Viol
 		text = n.judged(e)
 	}
 	if e.Collapse != nil && !slices.Contains(e.Withheld, result.WithheldCollapsed) {
-		text += "; " + n.collapse(e)
+		text += "; " + collapse(*e.Collapse)
 	}
 	for _, v := range e.Violations {
 		text += "; " + violation(e, v)

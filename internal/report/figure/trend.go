@@ -2,6 +2,7 @@ package figure
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -33,11 +34,15 @@ func trend(id string, t report.Trend) Figure {
 	for _, s := range parts {
 		shown = append(shown, s.Low, s.High)
 	}
-	// Limits that are far off would press the line flat.
+	// Limits that are far off would press the line flat, unless it is flat.
 	low, high := slices.Min(shown), slices.Max(shown)
+	beyond := high - low
+	if beyond == 0 {
+		beyond = math.Inf(1)
+	}
 	for i, learned := range t.Learned {
 		if learned {
-			shown = append(shown, max(t.Low[i], low-(high-low)), min(t.High[i], high+(high-low)))
+			shown = append(shown, max(t.Low[i], low-beyond), min(t.High[i], high+beyond))
 		}
 	}
 	p.y = linearAxis(shown, false, p.bottom, p.top, 4)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
@@ -116,9 +117,39 @@ func (t *terminal) brief(m *report.Model) {
 	}
 	t.table(m)
 	t.list("What limits each path", b.Limits)
-	t.list("Also", b.Counts)
+	t.list("Also", append(b.Counts, t.remarks(b)...))
 	fmt.Fprintln(&t.b)
 	t.paragraph("", styleDim, b.More)
+}
+
+// screen is how many lines a report may take, and maxRemarks how many kinds of remark are worth
+// reading.
+const (
+	screen     = 60
+	maxRemarks = 5
+)
+
+// remarks are as many as the screen has room for, and how many there are besides.
+func (t *terminal) remarks(b report.Brief) []string {
+	lines := func(texts ...string) (n int) {
+		for _, text := range texts {
+			n += len(typeset.Wrap(text, t.width-2))
+		}
+		return n
+	}
+	room := screen - strings.Count(t.b.String(), "\n") - 2 - lines(b.Counts...) - 1 - lines(b.More)
+	var shown []string
+	for i, r := range b.Remarks {
+		rest := 0
+		if i < len(b.Remarks)-1 {
+			rest = 1 // the line that counts them
+		}
+		if room -= lines(r); len(shown) == maxRemarks || room < rest {
+			return append(shown, fmt.Sprintf("and %s of another kind", quantity.Count(len(b.Remarks)-i, "remark")))
+		}
+		shown = append(shown, r)
+	}
+	return shown
 }
 
 // write renders the whole report.
