@@ -1,7 +1,10 @@
 package trial
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,10 +20,13 @@ const (
 	// askedAtOnce is how many sources are asked for their time at the same time, besides those
 	// whose answers are on the way, one in each answerEvery: more would only wait for each
 	// other, and say less of their clocks.
-	askedAtOnce = 8
+	askedAtOnce = 2
 	answerEvery = 200 * time.Microsecond
-	// askTime bounds how long they are asked: one that says nothing holds up no start.
+	// askTime bounds how long they are asked, and how long they are asked again: one that says
+	// nothing holds up no start.
 	askTime = 2 * time.Second
+	// wellKnown is the bound of the error of a clock for which its source is not asked again.
+	wellKnown = 500 * time.Microsecond
 )
 
 // headStart is how far ahead a common start has to be for every source to know of it in
@@ -37,12 +43,26 @@ func headStart(ctx context.Context, sources []testbed.Agent) (ahead time.Duratio
 			shortest = min(shortest, 2*e.Uncertainty)
 		}
 	}
+	atOnce := askedAtOnce + int(shortest/answerEvery)
+	began := time.Now()
+	ask(ctx, all, atOnce)
+	asked := time.Since(began)
+	askAgain(ctx, all, atOnce)
+	for _, s := range all {
+		if e, known := s.Clock(); known {
+			ahead = max(ahead, 2*e.Uncertainty+2*asked+busyStart)
+		}
+	}
+	return ahead
+}
+
+// ask asks sources for their time, so many at the same time, and waits for their answers.
+func ask(ctx context.Context, sources []testbed.Timed, atOnce int) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	began := time.Now()
 	var asking errgroup.Group
-	asking.SetLimit(askedAtOnce + int(shortest/answerEvery))
-	for _, s := range all {
+	asking.SetLimit(atOnce)
+	for _, s := range sources {
 		if ctx.Err() != nil {
 			break
 		}
@@ -52,11 +72,36 @@ func headStart(ctx context.Context, sources []testbed.Agent) (ahead time.Duratio
 		})
 	}
 	_ = asking.Wait() // is nil
-	asked := time.Since(began)
-	for _, s := range all {
-		if e, known := s.Clock(); known {
-			ahead = max(ahead, 2*e.Uncertainty+2*asked+busyStart)
-		}
+}
+
+// askAgain asks those once more whose clocks are not well known, the least known first, since
+// an answer that had to wait for others says little; and again, until all are well known, or
+// asking makes them hardly better known: then their round trips take so long.
+func askAgain(ctx context.Context, sources []testbed.Timed, atOnce int) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	type doubt struct {
+		source testbed.Timed
+		bound  time.Duration
 	}
-	return ahead
+	for before := time.Duration(math.MaxInt64); ctx.Err() == nil; {
+		var doubts []doubt
+		var sum time.Duration
+		now := time.Now()
+		for _, s := range sources {
+			if _, bound, known := s.Reads(now); known && bound > wellKnown {
+				doubts = append(doubts, doubt{s, bound})
+				sum += bound
+			}
+		}
+		if len(doubts) == 0 || sum > before/10*9 {
+			return
+		}
+		slices.SortFunc(doubts, func(a, b doubt) int { return cmp.Compare(b.bound, a.bound) })
+		sources, before = make([]testbed.Timed, len(doubts)), sum
+		for i, d := range doubts {
+			sources[i] = d.source
+		}
+		ask(ctx, sources, atOnce)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,24 +150,34 @@ func TestTurnThatNeverComes(t *testing.T) {
 	}
 }
 
-// timed is an agent that takes its time to answer.
+// timed is an agent that takes its time to answer. Bounds are how well its clock is known,
+// before it has answered, after the first time, and so on; the last one stays.
 type timed struct {
 	testbed.Agent
-	takes       time.Duration
-	uncertainty time.Duration
-	asked       *atomic.Int64
+	takes  time.Duration
+	bounds []time.Duration
+	asked  int
 }
 
-func (a timed) Clock() (clock.Estimate, bool) {
-	return clock.Estimate{Uncertainty: a.uncertainty}, a.uncertainty > 0
+func (a *timed) bound() time.Duration {
+	if len(a.bounds) == 0 {
+		return 0
+	}
+	return a.bounds[min(a.asked, len(a.bounds)-1)]
 }
 
-func (a timed) Reads(time.Time) (at, uncertainty time.Duration, ok bool) { return 0, 0, false }
+func (a *timed) Clock() (clock.Estimate, bool) {
+	return clock.Estimate{Uncertainty: a.bound()}, a.bound() > 0
+}
 
-func (a timed) Exchange(ctx context.Context) error {
-	a.asked.Add(1)
+func (a *timed) Reads(time.Time) (at, uncertainty time.Duration, ok bool) {
+	return 0, a.bound(), a.bound() > 0
+}
+
+func (a *timed) Exchange(ctx context.Context) error {
 	select {
 	case <-time.After(a.takes):
+		a.asked++
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -176,34 +185,77 @@ func (a timed) Exchange(ctx context.Context) error {
 }
 
 // A common start is so far ahead that all hear of it in time, as long as it takes to tell
-// them: each is asked once more before. Whoever does not answer delays it, and not for good.
+// them: each is asked once more before. Those whose clocks are not well known then are asked
+// again, the least known first, as long as that helps. Whoever does not answer delays it, and
+// not for good.
 func TestHeadStart(t *testing.T) {
+	const ms = time.Millisecond
+	well := []time.Duration{ms / 4}
+	many := 10 * (askedAtOnce + 2)
 	for name, c := range map[string]struct {
-		sources     int
+		sources     int // with the bounds
 		takes       time.Duration
-		uncertainty time.Duration
+		bounds      []time.Duration
+		others      int // whose clocks are well known
 		least, most time.Duration
-		asked       int64
+		asked       int           // each of the sources
+		waits       time.Duration // at most, until the start is decided
 	}{
 		"clocks that are not known":  {sources: 3},
-		"two":                        {sources: 2, takes: 40 * time.Millisecond, uncertainty: time.Millisecond, least: 82 * time.Millisecond, most: 200 * time.Millisecond, asked: 2},
-		"more than at the same time": {sources: 10 * (askedAtOnce + 10), takes: 40 * time.Millisecond, uncertainty: time.Millisecond, least: 802 * time.Millisecond, most: time.Second, asked: 10 * (askedAtOnce + 10)},
-		"one that says nothing":      {sources: 1, takes: time.Hour, uncertainty: time.Millisecond, least: 2 * askTime, most: 2*askTime + time.Second, asked: 1},
+		"two":                        {sources: 2, takes: 40 * ms, bounds: well, least: 80 * ms, most: 200 * ms, asked: 1, waits: 40 * ms},
+		"more than at the same time": {sources: many, takes: 40 * ms, bounds: well, least: 800 * ms, most: time.Second, asked: 1, waits: 400 * ms},
+		"far away":                   {sources: 2, takes: 40 * ms, bounds: []time.Duration{20 * ms}, least: 120 * ms, most: 200 * ms, asked: 2, waits: 80 * ms},
+		"better known each time":     {sources: 1, takes: ms, bounds: []time.Duration{9 * ms, 8 * ms, 4 * ms, 2 * ms, ms / 2}, others: 1, least: 2 * ms, most: 60 * ms, asked: 4, waits: 4 * ms},
+		"hardly better known":        {sources: 1, takes: ms, bounds: []time.Duration{9 * ms, 8 * ms, 15 * ms / 2, 15 * ms / 2}, others: 1, least: 17 * ms, most: 70 * ms, asked: 2, waits: 2 * ms},
+		"little better each time":    {sources: 1, takes: 300 * ms, bounds: []time.Duration{90 * ms, 80 * ms, 70 * ms, 60 * ms, 50 * ms, 40 * ms, 35 * ms, 30 * ms, 25 * ms, 20 * ms, 17 * ms}, least: 600 * ms, most: time.Second, asked: 7, waits: 300*ms + askTime},
+		"one that says nothing":      {sources: 1, takes: time.Hour, bounds: []time.Duration{ms}, others: 1, least: 2 * askTime, most: 2*askTime + time.Second, waits: 2 * askTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var asked atomic.Int64
-				var sources []testbed.Agent
-				for range c.sources {
-					sources = append(sources, timed{takes: c.takes, uncertainty: c.uncertainty, asked: &asked})
+				var all []testbed.Agent
+				for range c.others {
+					all = append(all, &timed{takes: c.takes, bounds: well})
 				}
-				if got := headStart(t.Context(), sources); got < c.least || got > c.most {
+				for range c.sources {
+					all = append(all, &timed{takes: c.takes, bounds: c.bounds})
+				}
+				if c.takes == time.Hour {
+					all[0].(*timed).takes = ms
+				}
+				began := time.Now()
+				if got := headStart(t.Context(), all); got < c.least || got > c.most {
 					t.Errorf("%v ahead, want %v to %v", got, c.least, c.most)
 				}
-				if asked.Load() != c.asked {
-					t.Errorf("%d were asked, want %d", asked.Load(), c.asked)
+				if waited := time.Since(began); waited > c.waits {
+					t.Errorf("decided after %v, want %v", waited, c.waits)
+				}
+				for i, a := range all {
+					want := c.asked
+					if i < c.others {
+						want = 1
+					}
+					if got := a.(*timed).asked; got != want {
+						t.Errorf("source %d was asked %d times, want %d", i+1, got, want)
+					}
 				}
 			})
 		})
 	}
+}
+
+// Where there is no time to ask all again whose clocks are not well known, the least known are
+// asked.
+func TestLeastKnownFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []testbed.Timed
+		for i := range 10 {
+			all = append(all, &timed{takes: 2 * askTime / 5, bounds: []time.Duration{time.Duration(1+i*7%10) * time.Second}})
+		}
+		askAgain(t.Context(), all, 1)
+		for _, a := range all {
+			if one := a.(*timed); (one.asked > 0) != (one.bounds[0] > 8*time.Second) {
+				t.Errorf("the one known within %v was asked %d times", one.bounds[0], one.asked)
+			}
+		}
+	})
 }
