@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/fleet/bus"
 	"github.com/hopbench/hopbench/internal/fleet/join"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
@@ -146,21 +147,18 @@ func pretend(ctx context.Context, r probe.Request, _ func(measurement.Progress))
 	if at.IsZero() {
 		at = time.Now()
 	}
-	ahead, late := time.Until(at), 0.0
-	told := monotonic() + int64(ahead)
-	if ahead < 0 && r.Prepared != nil {
+	told, _, _ := clock.System(at)
+	late := 0.0
+	if time.Until(at) < 0 && r.Prepared != nil {
 		late = 1
 	}
-	// Made before: thousands wake at the same moment, one after the other.
-	over := time.NewTimer(ahead + r.Spec.Duration.Duration())
-	defer over.Stop()
-	time.Sleep(ahead)
+	time.Sleep(time.Until(at))
 	started := time.Now()
-	common := told + int64(started.Sub(at))
+	common := told + started.Sub(at)
 	defer sampled(r, started)()
-	select {
-	case <-over.C:
-	case <-ctx.Done():
+	// Not a timer and a channel: thousands come here at the same moment, one after the other.
+	time.Sleep(r.Spec.Duration.Duration())
+	if ctx.Err() != nil {
 		return measurement.Outcome{}, context.Cause(ctx)
 	}
 	return measurement.Outcome{Started: started, Metrics: measurement.Metrics{

@@ -9,16 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic is the time of the clock that all processes of this machine share, in
-// nanoseconds.
-func monotonic() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // there is no Linux without it
-	}
-	return t.Nano()
-}
-
 // memory is a line of /proc/self/status (proc(5)), in bytes; 0 where there is none.
 func memory(key string) int64 {
 	text, err := os.ReadFile("/proc/self/status")

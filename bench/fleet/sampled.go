@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/fleet/collect"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -80,11 +82,8 @@ func (r *row) sample(ctx context.Context, bed testbed.Testbed, kept *counted, ta
 	if err := taken.Drain(ctx); err != nil {
 		return err
 	}
-	var began float64
-	for _, at := range o.started {
-		began = max(began, at)
-	}
-	r.Samples = float64(kept.samples.Load()) / (float64(monotonic()) - began) * float64(time.Second/time.Nanosecond)
+	now, _, _ := clock.System(time.Now())
+	r.Samples = float64(kept.samples.Load()) / (now - time.Duration(slices.Max(o.started))).Seconds()
 	var dropped int64
 	for _, n := range taken.Dropped() {
 		dropped += n
