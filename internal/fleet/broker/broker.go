@@ -86,7 +86,9 @@ func Start(o Options) (*Broker, error) {
 		// Each agent is told of on a subject of its own: a cache of who reads what would only
 		// be filled and emptied.
 		NoSublistCache: true,
-		JetStream:      true, StoreDir: folder, JetStreamMaxMemory: maxSeats, JetStreamMaxStore: maxSeats,
+		// Nobody asks for the connections that have ended, of which it would keep 10 000.
+		MaxClosedClients: 1,
+		JetStream:        true, StoreDir: folder, JetStreamMaxMemory: maxSeats, JetStreamMaxStore: maxSeats,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make the broker: %w", err), os.RemoveAll(folder))
