@@ -10,14 +10,14 @@
 //     simulated, and takes a message each way and path all the same);
 //   - told: how far apart the moments are at which the sources were told to start, by a clock
 //     that all processes of this machine share: what the estimates of their clocks are off;
-//   - spread: how far apart they did start, each woken by a timer of its own: timers of
-//     thousands that share these CPUs fire one after the other;
+//   - spread: how far apart they did start, each woken by a timer of its own: those of
+//     thousands that share these CPUs start one after the other;
 //   - samples/s: of simulated flows, sampled and packed by the agents, that were on the disk,
 //     from the start of a test of 10 s until the last was there;
 //   - back: from the start of a coordinator in place of one that ended until all machines
 //     have joined it;
 //   - memory: of the process with coordinator and broker, all of it in RAM before the first
-//     coordinator ended, and the larger of the peaks of both coordinators.
+//     coordinator ended, and the larger of the peaks of both coordinators, each a process.
 //
 // What was not reached when time was over is a dash in the table.
 package main
@@ -38,10 +38,11 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed/labtest"
 )
 
-// machinesRole and oneRole are this program as other processes, as is timedRole.
+// machinesRole, oneRole and backRole are this program as other processes, as is timedRole.
 const (
 	machinesRole = "machines"
 	oneRole      = "one"
+	backRole     = "back"
 )
 
 func main() {
@@ -57,6 +58,8 @@ func main() {
 		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return machines(ctx, arguments[1:]) })
 	case oneRole:
 		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return one(ctx, arguments[1:]) })
+	case backRole:
+		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return back(ctx, arguments[1:]) })
 	case labRole:
 		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return inLab(ctx, arguments[1:]) })
 	case timedRole:
@@ -135,19 +138,24 @@ func run(ctx context.Context, arguments []string) error {
 }
 
 // measure has another process measure, so that its memory is what this number takes.
-func measure(ctx context.Context, n, starts int, limit time.Duration, profiles string) (row, error) {
+func measure(ctx context.Context, n, starts int, limit time.Duration, profiles string) (r row, err error) {
+	err = another(ctx, &r, oneRole, strconv.Itoa(n), strconv.Itoa(starts), limit.String(), profiles)
+	return r, err
+}
+
+// another has another process of this program do something, and reads what that prints.
+func another(ctx context.Context, printed any, arguments ...string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return row{}, err
+		return err
 	}
-	c := exec.CommandContext(ctx, self, oneRole, strconv.Itoa(n), strconv.Itoa(starts), limit.String(), profiles)
+	c := exec.CommandContext(ctx, self, arguments...)
 	c.Stderr = os.Stderr
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = time.Minute
 	out, err := c.Output()
 	if err != nil {
-		return row{}, err
+		return err
 	}
-	var r row
-	return r, json.Unmarshal(out, &r)
+	return json.Unmarshal(out, printed)
 }

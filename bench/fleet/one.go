@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strconv"
@@ -80,7 +79,9 @@ func one(ctx context.Context, arguments []string) error {
 			r.Stopped = fmt.Sprintf("%v: %v", context.Cause(ctx), err)
 		}
 	}
-	r.MemoryPeak, r.ProcessorSeconds, r.Took = max(r.MemoryPeak, memory("VmHWM")), processorTime().Seconds(), time.Since(began).Seconds()
+	r.MemoryPeak = max(r.MemoryPeak, memory("VmHWM"))
+	r.ProcessorSeconds += processorTime().Seconds()
+	r.Took = time.Since(began).Seconds()
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
@@ -122,26 +123,55 @@ func (r *row) measure(ctx context.Context, starts int, profiles string) (err err
 	if err := errors.Join(r.first(ctx, f, e, starts, began, profiles, kept, taken), f.Close()); err != nil {
 		return err
 	}
-	// Another coordinator would be another process.
-	r.MemoryPeak = memory("VmHWM")
-	debug.FreeOSMemory()
-	if err := forgetPeak(); err != nil {
-		return err
+	var next row
+	if err := another(ctx, &next, backRole, strconv.Itoa(r.Machines), listen.String(), path); err != nil {
+		return fmt.Errorf("the second coordinator: %w", err)
 	}
-	again := time.Now()
-	next, err := open(secret, listen, r.Machines, nil)
+	r.Back, r.MemoryPeak, r.ProcessorSeconds = next.Back, next.MemoryPeak, next.ProcessorSeconds
+	return nil
+}
+
+// back is a coordinator in place of one that ended: it waits for all its machines, and prints a
+// row of that.
+func back(ctx context.Context, arguments []string) error {
+	began := time.Now()
+	if len(arguments) != 3 {
+		return errors.New("usage: back MACHINES LISTEN JOIN-FILE")
+	}
+	n, err := strconv.Atoi(arguments[0])
 	if err != nil {
 		return err
 	}
-	bed, err := next.Build(ctx, e, func(roles []fleet.Role) {
-		if all(roles) == r.Machines {
-			r.Back = time.Since(again).Seconds()
+	listen, err := netip.ParseAddrPort(arguments[1])
+	if err != nil {
+		return err
+	}
+	secret, _, err := join.Open(arguments[2], fleetName)
+	if err != nil {
+		return err
+	}
+	e, err := pairsOf(n / 2)
+	if err != nil {
+		return err
+	}
+	f, err := open(secret, listen, n, nil)
+	if err != nil {
+		return err
+	}
+	r := row{Machines: n}
+	bed, err := f.Build(ctx, e, func(roles []fleet.Role) {
+		if all(roles) == n {
+			r.Back = time.Since(began).Seconds()
 		}
 	})
 	if err == nil {
 		err = bed.Close()
 	}
-	return errors.Join(err, next.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	r.MemoryPeak, r.ProcessorSeconds = memory("VmHWM"), processorTime().Seconds()
+	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
 // first is what is measured with the first coordinator.

@@ -21,12 +21,6 @@ func memory(key string) int64 {
 	return kib << 10
 }
 
-// forgetPeak has the peak of this process's memory, VmHWM, counted anew from now on (proc(5),
-// /proc/pid/clear_refs).
-func forgetPeak() error {
-	return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
-}
-
 // processorTime is what this process has taken.
 func processorTime() time.Duration {
 	var u unix.Rusage
