@@ -228,15 +228,18 @@ func (j *judge) clock() {
 	}
 }
 
-// company refuses a trial during which other runs measured on this machine, on the same
-// terms as its full CPUs.
+// company refuses a trial during which other runs measured on this machine, or with the
+// same server, on the same terms as full CPUs.
 func (j *judge) company() {
+	say := j.missing
+	if j.limits.BusyWarns {
+		say = j.warn
+	}
 	if n := j.limits.OtherRuns; n > 0 {
-		say := j.missing
-		if j.limits.BusyWarns {
-			say = j.warn
-		}
 		say("other-run", measurement.Finding{Code: measurement.FoundOtherRun, Count: n})
+	}
+	if o := j.outcome.Destination.OtherClients; o != nil {
+		say("other-client", measurement.Finding{Code: measurement.FoundOtherClient, Count: o.Count, Address: o.Address, Bytes: o.Bytes})
 	}
 }
 

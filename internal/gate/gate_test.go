@@ -152,6 +152,14 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 		{name: "the clock was read a little later", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{ClockStep: 100 * time.Microsecond}},
 		{name: "another run", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{OtherRuns: 1}, fatal: "other-run"},
 		{name: "another run in a lab", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{OtherRuns: 2, BusyWarns: true}, warn: "other-run"},
+		{name: "another client of the server", spec: tcpSpec(), fingerprint: took, fatal: "other-client",
+			change: func(o *measurement.Outcome) {
+				o.Destination.OtherClients = &measurement.OtherClients{Count: 3, Address: "192.0.2.9", Bytes: 5e9}
+			}},
+		{name: "another client that is not named, and nothing is compared", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{BusyWarns: true}, warn: "other-client",
+			change: func(o *measurement.Outcome) {
+				o.Destination.OtherClients = &measurement.OtherClients{Count: 1, Bytes: 20}
+			}},
 		{name: "more than was sent", spec: tcpSpec(), fingerprint: took, fatal: "conserved",
 			change: func(o *measurement.Outcome) { o.Flows[1].SentBytes = 49e6 }},
 		{name: "less than was sent", spec: tcpSpec(), fingerprint: took, change: func(o *measurement.Outcome) { o.Flows[1].SentBytes = 60e6 }},

@@ -61,7 +61,7 @@ type Options struct {
 
 	// Count is told of each stream, which has moved so many bytes of payload so far,
 	// until what it returns is called.
-	Count func(sends bool, moved func() int64) (done func())
+	Count func(client netip.Addr, sends bool, moved func() int64) (done func())
 
 	// Log gets a line per refused or failed test, and at debug level one per
 	// finished test; nil discards them.

@@ -402,7 +402,7 @@ func (t *session) answer(h hello) error {
 // newStream is stream number i of the test.
 func (t *session) newStream(conn *sockets.Conn, i int) *stream {
 	s := newStream(t.transfer, conn, i, !t.params.receives(i))
-	t.counted = append(t.counted, t.server.opts.Count(s.sender, s.bytes.Load))
+	t.counted = append(t.counted, t.server.opts.Count(t.client.Addr(), s.sender, s.bytes.Load))
 	return s
 }
 

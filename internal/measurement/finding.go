@@ -63,6 +63,7 @@ const (
 	FoundShortTransfer     FindingCode = "short_transfer"
 	FoundClockStepped      FindingCode = "clock_stepped"
 	FoundOtherRun          FindingCode = "other_run"     // of hopbench, on the same machine
+	FoundOtherClient       FindingCode = "other_client"  // of the same server
 	FoundPairsMissing      FindingCode = "pairs_missing" // holes: nothing came from them, by no fault of the path
 	FoundPairsFailed       FindingCode = "pairs_failed"  // by the path
 	FoundPairsWithoutBytes FindingCode = "pairs_without_bytes"
@@ -94,7 +95,7 @@ const (
 func GateCodes() []FindingCode {
 	return []FindingCode{FoundText, FoundTestFailed, FoundHopDied, FoundHopDiedBefore, FoundBedBroke, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
 		FoundNoSeries, FoundCutShort, FoundAboveLimit, FoundMoreThanSent, FoundAllLost, FoundDrops, FoundDropsOfSearch, FoundDropsOfAll, FoundFewPackets, FoundAboveLossBound, FoundFewAnswers,
-		FoundUnanswered, FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundPairsMissing, FoundPairsFailed, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
+		FoundUnanswered, FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundOtherClient, FoundPairsMissing, FoundPairsFailed, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
 		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU, FoundStolenCPU, FoundStandstill}
 }
 
@@ -130,6 +131,8 @@ type Finding struct {
 	Outer bool   `json:"outer,omitempty"` // the path below a tunnel
 	Back  bool   `json:"back,omitempty"`  // the way back
 	Flow  int    `json:"flow,omitempty"`  // counted from 1
+	// Address is that of another client.
+	Address string `json:"address,omitempty"`
 	// Count is how many, Of how many there are, Needed how many would do.
 	Count       int      `json:"count,omitempty"`
 	Of          int      `json:"of,omitempty"`

@@ -207,12 +207,24 @@ type End struct {
 	// LinkBitsPerSecond is the speed of the interface that the test's flows used, 0
 	// where it is not known or, as between namespaces, no link's.
 	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`
+	// OtherClients is what a server did for other clients during the test, nil where it did
+	// nothing for any or does not tell.
+	OtherClients *OtherClients `json:"other_clients,omitempty"`
 	// ReceivedTTL is the IP time to live that the last hop left in packets
 	// from the other end, 0 when it could not be read.
 	ReceivedTTL int `json:"received_ttl,omitempty"`
 	// Clock is how this end's clock stood to the coordinator's, absent where both are
 	// one or it is not known.
 	Clock *Clock `json:"clock,omitempty"`
+}
+
+// OtherClients is what tests of other clients with the same server moved meanwhile.
+type OtherClients struct {
+	// Count is how many addresses they had, 16 at most. Address is the one for which most
+	// was moved; a server without a token names none.
+	Count   int    `json:"count"`
+	Address string `json:"address,omitempty"`
+	Bytes   int64  `json:"bytes"`
 }
 
 // Clock is how the monotonic clock of an end, which was set by its wall clock when its

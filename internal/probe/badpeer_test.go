@@ -398,7 +398,7 @@ func TestRateOfATestIsBounded(t *testing.T) {
 
 // Only one connection of a test samples the host, and only if it asks.
 func TestOneSamplerPerTest(t *testing.T) {
-	test := new(session.Test)
+	test := &session.Test{Meter: session.NewCounts(session.TellCount).NewMeter(session.Client{})}
 	samples := func(asked bool) (bool, session.HostSeries) {
 		h := (&session.Flow{Open: protocol.Open{HostSeries: asked}, Test: test}).SampleHost(time.Now())
 		return h.Result() != nil, h

@@ -117,7 +117,7 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 	}
 	s, err := NewServer(ServerOptions{})
 	testutil.OK(t, err)
-	test, err := s.enter(nil, protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.CRR})
+	test, err := s.enter(nil, protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), protocol.Open{Spec: measurement.Spec{Kind: measurement.CRR}})
 	testutil.OK(t, err)
 	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.2")) != nil {
 		t.Error("the right cookie from another address is served")

@@ -65,7 +65,7 @@ type ServerOptions struct {
 	// process may have).
 	MaxMemoryBytes int64
 	// Unshared lets one client address have all there is, which otherwise has a
-	// share: for a server whose clients are one coordinator's.
+	// share, and tells it nothing of others: for a server whose clients are one coordinator's.
 	Unshared bool
 	// Spin lets an rr test have this end poll, which takes whole CPUs from
 	// other tests.
@@ -155,11 +155,18 @@ func NewServer(o ServerOptions) (*Server, error) {
 		}
 	}
 	limits, door := limitsOf(o)
+	tell := session.TellCount
+	switch {
+	case o.Unshared:
+		tell = session.TellNothing
+	case o.Token != "":
+		tell = session.TellAddress
+	}
 	s := &Server{
 		opts: o, log: o.Log,
 		budget:  admission.NewBudget(admission.Options{Limits: limits, Shared: !o.Unshared, Reserved: o.Token != ""}),
 		door:    admission.NewDoor(door),
-		counts:  session.NewCounts(),
+		counts:  session.NewCounts(tell),
 		servers: map[measurement.Kind]session.Server{},
 		udp:     datagram.NewFlows(),
 		clockID: clockID,

@@ -242,7 +242,7 @@ func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, er
 		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
 	asked.cpus = p.Destination
-	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Spec)
+	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Open)
 	if err != nil {
 		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}

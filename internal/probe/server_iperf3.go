@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // newIPerf3Server is the part of a server that iperf3 clients talk to.
@@ -22,8 +23,8 @@ func (s *Server) newIPerf3Server() *iperf3.Server {
 		MaxRate: o.MaxRateBitsPerSecond, Log: o.Log,
 		LacksUDP: func() error { return s.lacksUDP },
 		OnTest:   func(e iperf3.Event) { s.notify(iperf3Event(e)) },
-		Count: func(sends bool, moved func() int64) func() {
-			return s.counts.NewMeter().Add(sends, moved)
+		Count: func(client netip.Addr, sends bool, moved func() int64) func() {
+			return s.counts.NewMeter(session.Client{Address: admission.Address(client)}).Add(sends, moved)
 		},
 	})
 }

@@ -85,7 +85,7 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 	s, err := NewServer(ServerOptions{})
 	testutil.OK(t, err)
 	id := protocol.Identity{Session: "x"}
-	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.MTU})
+	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), protocol.Open{Spec: measurement.Spec{Kind: measurement.MTU}})
 	testutil.OK(t, err)
 	p := packet(test.Cookie[:], datagram.Echo, datagram.HeaderBytes)
 	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.2:1")) != 0 {
@@ -104,7 +104,7 @@ func FuzzAnswerSize(f *testing.F) {
 	s, err := NewServer(ServerOptions{})
 	testutil.OK(f, err)
 	client := netip.MustParseAddr("192.0.2.1")
-	test, err := s.enter(nil, protocol.Identity{Session: "x"}, client, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100})
+	test, err := s.enter(nil, protocol.Identity{Session: "x"}, client, protocol.Open{Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100}})
 	testutil.OK(f, err)
 	f.Add(append(test.Cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
 	f.Add([]byte{})

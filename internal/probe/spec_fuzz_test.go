@@ -51,7 +51,7 @@ func FuzzSpec(f *testing.F) {
 			t.Fatalf("%v is what it takes: %+v", cost, spec)
 		}
 		id := protocol.Identity{Session: "0123456789abcdef0123456789abcdef"}
-		if test, err := s.enter(&session.Guard{}, id, netip.MustParseAddr("192.0.2.1"), spec); err == nil {
+		if test, err := s.enter(&session.Guard{}, id, netip.MustParseAddr("192.0.2.1"), protocol.Open{Spec: spec}); err == nil {
 			s.leave(test, 0, nil)
 		} else if session.ReasonOf(err) != Limit {
 			t.Fatalf("an allowed test cannot begin: %v: %+v", err, spec)

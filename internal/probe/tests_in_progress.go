@@ -9,7 +9,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/kind"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/ftp"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -53,14 +52,15 @@ func (t *test) cookieKey() cookieKey { return cookieKey{t.Cookie, t.Client} }
 
 // enter registers one more connection of a test, the first one if its limits let
 // it begin. Its error is ready to be sent.
-func (s *Server) enter(g *session.Guard, id protocol.Identity, client netip.Addr, spec measurement.Spec) (*test, error) {
+func (s *Server) enter(g *session.Guard, id protocol.Identity, client netip.Addr, asked protocol.Open) (*test, error) {
+	spec := asked.Spec
 	key := testKey{id.Session, admission.Address(client)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tests[key]
 	if t == nil {
 		var err error
-		if t, err = s.begin(key, spec); err != nil {
+		if t, err = s.begin(key, asked); err != nil {
 			return nil, err
 		}
 	}
@@ -81,13 +81,14 @@ func (s *Server) enter(g *session.Guard, id protocol.Identity, client netip.Addr
 func (t *test) has(flow int) bool { return t.here[flow/64]&(1<<(flow%64)) != 0 }
 
 // begin makes a new test. The server is locked.
-func (s *Server) begin(key testKey, spec measurement.Spec) (*test, error) {
+func (s *Server) begin(key testKey, asked protocol.Open) (*test, error) {
 	if s.draining {
 		return nil, errEnding
 	}
+	spec := asked.Spec
 	k := kinds[spec.Kind]
 	t := &test{
-		Test: session.Test{ID: key.id, Client: key.client, Spec: spec, Meter: s.counts.NewMeter()},
+		Test: session.Test{ID: key.id, Client: key.client, Spec: spec, Meter: s.counts.NewMeter(session.Client{Run: asked.Run, Address: key.client})},
 		kind: k, here: make([]uint64, (kind.Connections(spec)+63)/64),
 		guards: map[*session.Guard]struct{}{}, began: time.Now(), end: func() error { return nil },
 	}

@@ -26,6 +26,7 @@ const (
 	maxFiles   = 1024 // transfers
 	maxMTU     = 1 << 16
 	maxCPUs    = 1 << 20
+	maxRun     = 64 // bytes of what a run calls itself
 )
 
 // textBounds are those of the texts of a message, errorBounds of an error's, and
@@ -119,6 +120,7 @@ func (o *Open) Check() error {
 	if o.MaxRateBitsPerSecond != 0 {
 		c.between("rate that a client allows in bit/s", o.MaxRateBitsPerSecond, minRate, maxRate)
 	}
+	c.most("bytes of the name of a run", len(o.Run), maxRun)
 	return c.err
 }
 
@@ -274,6 +276,13 @@ func (c *checks) host(h *HostSeries) {
 	}
 	c.between("count of squeezes", h.Squeezes, 0, maxCount)
 	c.between("speed of a link in bit/s", h.Link, 0, maxRate)
+	if o := h.OtherClients; o != nil {
+		c.between("number of other clients", float64(o.Count), 1, maxCount)
+		c.count("count of bytes of other clients", o.Bytes)
+		if a, err := netip.ParseAddr(o.Address); o.Address != "" && (err != nil || a.Zone() != "") {
+			c.fail("another client is at %q, which is no address", o.Address)
+		}
+	}
 }
 
 // Check implements checker.

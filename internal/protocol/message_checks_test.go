@@ -20,6 +20,7 @@ func aSeries() *HostSeries {
 		Host: "h", CPUs: 2, At: []float64{0, 1}, Busy: []float64{0.02, 0.01}, SoftIRQ: []float64{0, 0},
 		Total: []float64{0, 2}, Busiest: [][]float64{{0, 1}}, Switches: []float64{1, 1},
 		DropsCounted: true, Drops: []measurement.Drop{{Place: "eth0", Packets: 3}}, Squeezes: 1,
+		OtherClients: &measurement.OtherClients{Count: 1, Address: "fe80::1", Bytes: 5},
 	}
 }
 
@@ -93,6 +94,10 @@ func TestMessagesThatCannotBe(t *testing.T) {
 		"more than all lost":         func(h *HostSeries) { h.Drops[0].Packets = 1e300 },
 		"places without end":         func(h *HostSeries) { h.Drops = make([]measurement.Drop, maxDrops+1) },
 		"squeezes below none":        func(h *HostSeries) { h.Squeezes = -1 },
+		"clients that are none":      func(h *HostSeries) { h.OtherClients.Count = 0 },
+		"a client that took back":    func(h *HostSeries) { h.OtherClients.Bytes = -1 },
+		"a client by name":           func(h *HostSeries) { h.OtherClients.Address = "example.org" },
+		"a client at a device":       func(h *HostSeries) { h.OtherClients.Address = "fe80::1%a b" },
 		"samples without end": func(h *HostSeries) {
 			*h = HostSeries{At: make([]float64, maxSeries+1), Busy: make([]float64, maxSeries+1), SoftIRQ: make([]float64, maxSeries+1), Total: make([]float64, maxSeries+1)}
 		},

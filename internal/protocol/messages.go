@@ -82,6 +82,9 @@ type Open struct {
 	// MaxRateBitsPerSecond is the client's own bound of the test, as READY's is the
 	// server's; absent without.
 	MaxRateBitsPerSecond float64 `json:"max_rate_bits_per_second,omitempty"`
+	// Run tells the tests of one run from those of others; a client that names none is
+	// known by its address.
+	Run string `json:"run,omitempty"`
 }
 
 // Ready is the payload of TypeReady: what the server prepared.
@@ -265,4 +268,6 @@ type HostSeries struct {
 	Drops        []measurement.Drop `json:"drops,omitempty"`
 	Squeezes     float64            `json:"softnet_squeezes_count,omitempty"`
 	Link         float64            `json:"link_bits_per_second,omitempty"`
+	// OtherClients are those that a server had since START.
+	OtherClients *measurement.OtherClients `json:"other_clients,omitempty"`
 }

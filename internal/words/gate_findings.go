@@ -124,6 +124,7 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundOtherRun: func(f finding) string {
 		return quantity.Count(f.Count, "other run") + " of hopbench measured on this machine at the same time"
 	},
+	measurement.FoundOtherClient: otherClient,
 
 	measurement.FoundStolenCPU: func(f finding) string {
 		return fmt.Sprintf("a hypervisor took %.0f %% of the CPU time of the %s", f.CPUStolen*100, f.End)
@@ -312,4 +313,16 @@ func remedy(setting string) string {
 		return "set " + setting + ": off for the test, which works on every path"
 	}
 	return "run all trials on hosts with the same system"
+}
+
+// otherClient names who else tested with a server.
+func otherClient(f finding) string {
+	who := quantity.Count(f.Count, "other client")
+	if f.Address != "" {
+		who = f.Address
+		if f.Count > 1 {
+			who += " and " + quantity.Count(f.Count-1, "other client")
+		}
+	}
+	return fmt.Sprintf("%s tested with the same server at the same time and moved %s: let one test at a time", who, quantity.Format(float64(f.Bytes), measurement.Bytes))
 }

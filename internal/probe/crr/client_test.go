@@ -24,7 +24,7 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 		t.Skipf("only Linux connects without the network poller; this is %s", runtime.GOOS)
 	}
 	spec := measurement.Spec{Kind: measurement.CRR}.Defaults()
-	served := &session.Test{Spec: spec, Meter: session.NewCounts().NewMeter()}
+	served := &session.Test{Spec: spec, Meter: session.NewCounts(session.TellNothing).NewMeter(session.Client{})}
 	server := Kind().NewServer(session.ServerEnv{
 		Find:    func([protocol.CookieBytes]byte, netip.Addr) *session.Test { return served },
 		Closing: func() bool { return false }, Log: slog.New(slog.DiscardHandler),

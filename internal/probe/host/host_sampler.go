@@ -187,6 +187,7 @@ func EndOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 	}
 	end.Host, end.HostID, end.NetworkID, end.CPUs = h.Host, h.HostID, h.NetworkID, h.CPUs
 	end.Environment, end.LinkBitsPerSecond = h.Environment, h.Link
+	end.OtherClients = h.OtherClients
 	end.DropsCounted, end.SoftnetSqueezes = h.DropsCounted, sampling.Clamp(h.Squeezes, math.MaxInt64)
 	for _, d := range most(slices.Clone(h.Drops)) {
 		if d.Packets > 0 && len(d.Place) <= maxPlace {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
@@ -32,6 +33,15 @@ func NewID() (string, error) {
 	}
 	return hex.EncodeToString(b[:]), nil
 }
+
+// ownRun tells the tests of this process from those of others.
+var ownRun = sync.OnceValue(func() string {
+	id, err := NewID()
+	if err != nil {
+		return "" // a server then goes by the address
+	}
+	return id
+})
 
 // Connect dials, proves the token and opens flow number flow of a test. The
 // options of the spec are set before the handshake of TCP, which they shape.
@@ -77,7 +87,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
-	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond}
+	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond, Run: ownRun()}
 	if req.Placed {
 		offer.HostID, offer.CPUs = hostinfo.HostID(), thread.AllowedCPUs()
 	}

@@ -44,7 +44,8 @@ func (f *Flow) Sends() bool { return !ClientSends(f.Spec, f.Number) }
 // HostSeries samples the host for the one connection of a test that is asked to.
 type HostSeries struct {
 	*host.Sampler
-	leave func()
+	others *others
+	leave  func()
 }
 
 // SampleHost begins to sample the host if this connection is asked to: one of a test
@@ -53,13 +54,14 @@ func (f *Flow) SampleHost(start time.Time) HostSeries {
 	if !f.HostSeries || !f.Test.sampled.CompareAndSwap(false, true) {
 		return HostSeries{}
 	}
-	return HostSeries{host.StartSampler(start), func() { f.Test.sampled.Store(false) }}
+	return HostSeries{host.StartSampler(start), f.Test.Meter.watchOthers(), func() { f.Test.sampled.Store(false) }}
 }
 
 // End lets another connection of the test sample the host.
 func (h HostSeries) End() {
 	if h.Sampler != nil {
 		h.Sampler.End()
+		h.others.end()
 		h.leave()
 	}
 }
@@ -69,7 +71,7 @@ func (h HostSeries) Result() *protocol.HostSeries {
 	if h.Sampler == nil {
 		return nil
 	}
-	return h.Sampler.Result()
+	return h.with(h.Sampler.Result())
 }
 
 // On is Result with the speed of the link of this end's address.
@@ -77,7 +79,13 @@ func (h HostSeries) On(local string) *protocol.HostSeries {
 	if h.Sampler == nil {
 		return nil
 	}
-	return h.Sampler.On(local)
+	return h.with(h.Sampler.On(local))
+}
+
+// with adds what the server did for others.
+func (h HostSeries) with(series *protocol.HostSeries) *protocol.HostSeries {
+	series.OtherClients = h.others.told()
+	return series
 }
 
 // AwaitStart sends READY and waits for START, see readStart.

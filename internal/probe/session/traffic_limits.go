@@ -16,11 +16,17 @@ type Counts struct {
 	refused        map[string]uint64
 	running        map[*gauge]struct{}
 	received, sent int64 // of connections that have ended
+
+	tell     Telling
+	watching map[*others]struct{}
 }
 
 // NewCounts are those of a server that has done nothing yet.
-func NewCounts() *Counts {
-	return &Counts{began: map[measurement.Kind]uint64{}, refused: map[string]uint64{}, running: map[*gauge]struct{}{}}
+func NewCounts(tell Telling) *Counts {
+	return &Counts{
+		began: map[measurement.Kind]uint64{}, refused: map[string]uint64{}, running: map[*gauge]struct{}{},
+		tell: tell, watching: map[*others]struct{}{},
+	}
 }
 
 // Begin counts a test.
@@ -44,8 +50,8 @@ type Totals struct {
 	ReceivedBytes, SentBytes int64 // of payload
 }
 
-// NewMeter is for one test.
-func (c *Counts) NewMeter() *Meter { return &Meter{counts: c} }
+// NewMeter is for one test of a client.
+func (c *Counts) NewMeter(of Client) *Meter { return &Meter{counts: c, client: of} }
 
 // Totals may be called at any time.
 func (c *Counts) Totals() Totals {
@@ -68,6 +74,7 @@ type gauge struct {
 	meter *Meter
 	sends bool
 	moved func() int64
+	told  int64 // of what moved, what those who watch others know
 }
 
 const (
@@ -109,6 +116,7 @@ func LeastExchanges(requestsPerSecond float64) int64 {
 // connections that have ended are in ended.
 type Meter struct {
 	counts *Counts
+	client Client
 	ended  int64
 
 	// limit in bit/s and least in bytes per stillTime, of which 0 is none; halt ends the
@@ -129,13 +137,14 @@ func (m *Meter) Add(sends bool, of func() int64) (remove func()) {
 	c := m.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := &gauge{m, sends, of}
+	g := &gauge{meter: m, sends: sends, moved: of}
 	c.running[g] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		n := of()
 		delete(c.running, g)
+		c.tellOthers(m.client, n-g.told)
 		m.ended += n
 		if sends {
 			c.sent += n

@@ -38,7 +38,7 @@ func TestMeter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var moved atomic.Int64
-				m := NewCounts().NewMeter()
+				m := NewCounts(TellNothing).NewMeter(Client{})
 				began, said, after := time.Now(), "", time.Duration(0)
 				m.Watch(c.limit, c.least, func(err error) {
 					if said != "" {
