@@ -9,10 +9,23 @@ type HopSeries struct {
 	Name string `json:"name"`
 	// Instance is counted from 1 where the hop has several, else 0.
 	Instance int `json:"instance,omitempty"`
+	// Parts are the hops that do what is counted here.
+	Parts HopParts `json:"parts,omitzero"`
 	// Grain is how far apart the moments are at which the hop's source counts, 0 where it
 	// does when it is asked. A sample may be that much older than its At says.
 	Grain   Seconds     `json:"grain_seconds,omitempty"`
 	Samples []HopSample `json:"samples"` // in the order of time
+}
+
+// HopParts names the hops that do what one hop's counters count, where that is not the hop
+// alone: in a lab, link emulators behind a hop are one process with it. Names of several are
+// joined; what is empty is of the hop itself.
+type HopParts struct {
+	Rate       string `json:"rate,omitempty"` // the slowest, which rules
+	FlowRate   string `json:"flow_rate,omitempty"`
+	Losses     string `json:"losses,omitempty"` // other than of a full queue
+	Reordering string `json:"reordering,omitempty"`
+	Process    string `json:"process,omitempty"`
 }
 
 // HopSample is a reading of a hop's counters. All but Connections are totals

@@ -43,6 +43,12 @@ func received(f measurement.Flow, unread int64, thread float64) measurement.Flow
 	return f
 }
 
+// partsOf are counters of a hop that are of others in part.
+func partsOf(s measurement.HopSeries, parts measurement.HopParts) measurement.HopSeries {
+	s.Parts = parts
+	return s
+}
+
 func TestAttributionRules(t *testing.T) {
 	queueing := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3}
 	lossy := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 4}
@@ -68,6 +74,14 @@ func TestAttributionRules(t *testing.T) {
 	}{
 		{name: "hop's rate", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			hopCounts("wire", counts{ForwardBusy: 0.3}), hopCounts("box", counts{ForwardBusy: 0.99})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "rate of a link emulator behind the hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
+			partsOf(hopCounts("box", counts{ForwardBusy: 0.99}), measurement.HopParts{Rate: "slow"})}, want: result.CauseHopRate, hop: "slow", rate: 80e6},
+		{name: "rate per flow of a link emulator behind the hop", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{
+			partsOf(hopCounts("box", counts{ForwardFlowBusy: 1.98}), measurement.HopParts{Rate: "slow", FlowRate: "fair"})}, want: result.CauseHopFlowRate, hop: "fair", rate: 40e6},
+		{name: "policer behind the hop", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{
+			partsOf(hopCounts("box", counts{ForwardBusy: 0.5, QueueDroppedPackets: 4}), measurement.HopParts{Rate: "slow"})}, want: result.CauseHopPolicer, hop: "slow", rate: 160e6},
+		{name: "random loss behind the hop", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{
+			partsOf(hopCounts("box", counts{LostPackets: 4}), measurement.HopParts{Rate: "slow", Losses: "lossy"})}, want: result.CauseCongestionWindowLoss, hop: "lossy"},
 		{name: "hop's rate just below the cap", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.99})},
 			opts: cause.Options{SourceEgressBitsPerSecond: 85e6}, want: result.CauseHopRate, hop: "box", rate: 80e6},
 		{name: "cap before a faster hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.92})},

@@ -1,6 +1,8 @@
 package cause
 
 import (
+	"cmp"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -24,13 +26,18 @@ const (
 // hopFacts is what one hop counted in the measured time, in the direction of the data.
 // Instances of one name are together.
 type hopFacts struct {
-	name string
+	name  string
+	parts measurement.HopParts
 	// Shares of the time, the mean over the instances that carried anything. That of
 	// the flows' rates is added up over flows.
 	busy, flowBusy, thread float64
 	// Packets.
 	queueDropped, flowDropped, lost, reordered float64
 }
+
+// ofRate and ofFlowRate are whose rate it is that the hop's counters speak of.
+func (h hopFacts) ofRate() string     { return cmp.Or(h.parts.Rate, h.name) }
+func (h hopFacts) ofFlowRate() string { return cmp.Or(h.parts.FlowRate, h.name) }
 
 // hopsOf reads the hops' counters over the measured time.
 func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts {
@@ -55,7 +62,7 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		}
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
-			out = append(out, hopFacts{name: series.Name})
+			out = append(out, hopFacts{name: series.Name, parts: series.Parts})
 			i++
 		}
 		h := &out[i]
@@ -135,12 +142,12 @@ func (w oneWay) blameHop(d *division) bool {
 		if slow.queueDropped > 0 && w.shortQueue(d) {
 			cause = result.CauseHopPolicer
 		}
-		d.blame(cause, place{slow.name, d.wire(w.goodput) / min(slow.busy, 1)}, slow.busy >= surelyUsed || queued(d.flows))
+		d.blame(cause, place{slow.ofRate(), d.wire(w.goodput) / min(slow.busy, 1)}, slow.busy >= surelyUsed || queued(d.flows))
 	case slowFlow != nil && slowFlow.flowBusy/flows >= rateUsed:
-		d.blame(result.CauseHopFlowRate, place{slowFlow.name, d.wire(w.goodput) / flows / min(slowFlow.flowBusy/flows, 1)},
+		d.blame(result.CauseHopFlowRate, place{slowFlow.ofFlowRate(), d.wire(w.goodput) / flows / min(slowFlow.flowBusy/flows, 1)},
 			slowFlow.flowBusy/flows >= surelyUsed || queued(d.flows))
 	case full != nil && full.thread >= threadFull && full.queueDropped+full.flowDropped == 0: // its queues would not fill
-		d.blame(result.CauseHopCPU, place{hop: full.name}, queued(d.flows))
+		d.blame(result.CauseHopCPU, place{hop: cmp.Or(full.parts.Process, full.name)}, queued(d.flows))
 	default:
 		return false
 	}

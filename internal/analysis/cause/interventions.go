@@ -118,7 +118,7 @@ func (x explainer) explain(a *result.Attribution) {
 	giveTo(a.Shares, among[0], asked...)
 	switch among[0] {
 	case result.CauseHopRate:
-		a.Hop, a.RateBitsPerSecond = before.hop.name, before.wire
+		a.Hop, a.RateBitsPerSecond = before.hop.ofRate(), before.wire
 	case result.CauseHopFlowRate:
 		a.RateBitsPerSecond = before.wire / before.flows
 	}

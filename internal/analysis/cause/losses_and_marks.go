@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -94,26 +95,26 @@ func (w oneWay) explainLosses(d *division) {
 	case duplicates >= spurious*retransmits && reorderings > 0 && !queued(d.flows): // packets that wait in a queue are not held back by it
 		to(result.CauseReordering)
 		if reordering != nil {
-			d.places[result.CauseReordering] = place{hop: reordering.name}
+			d.places[result.CauseReordering] = place{hop: cmp.Or(reordering.parts.Reordering, reordering.name)}
 		}
 	case duplicates >= spurious*retransmits:
 		to(result.CauseUnknown)
 	case policed != nil && enough(queueDropped) && w.shortQueue(d):
 		to(result.CauseHopPolicer)
 		// Below its rate on average: what comes faster for a moment is dropped.
-		d.places[result.CauseHopPolicer] = place{policed.name, d.wire(w.goodput) / policed.busy}
+		d.places[result.CauseHopPolicer] = place{policed.ofRate(), d.wire(w.goodput) / policed.busy}
 	case policed != nil && enough(queueDropped):
 		cause := result.CauseUnknown // flows that all come and go together
 		if policed.busy >= mostlyUsed {
 			cause = result.CauseHopRate
-			d.places[cause] = place{policed.name, d.wire(w.goodput) / policed.busy}
+			d.places[cause] = place{policed.ofRate(), d.wire(w.goodput) / policed.busy}
 		}
 		to(cause)
 	case flowLimited != nil && enough(flowDropped):
 		cause, flows := result.CauseUnknown, float64(len(w.flows))
 		if flowLimited.flowBusy/flows >= mostlyUsed {
 			cause = result.CauseHopFlowRate
-			d.places[cause] = place{flowLimited.name, d.wire(w.goodput) / flowLimited.flowBusy}
+			d.places[cause] = place{flowLimited.ofFlowRate(), d.wire(w.goodput) / flowLimited.flowBusy}
 		}
 		to(cause)
 	case explained < retransmittedFlows/2:
@@ -121,7 +122,7 @@ func (w oneWay) explainLosses(d *division) {
 	case enough(local):
 		to(result.CauseLocalDrops)
 	case losing != nil && enough(lost):
-		d.places[result.CauseCongestionWindowLoss] = place{hop: losing.name}
+		d.places[result.CauseCongestionWindowLoss] = place{hop: cmp.Or(losing.parts.Losses, losing.name)}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // maxPaths leaves 10.255.0.0/16 to the insides of tunnels.
@@ -74,6 +75,8 @@ type HopNode struct {
 	// lead there past the next hops.
 	Interface string
 	Bypasses  []string
+	// Parts are the hops that do what is counted there.
+	Parts measurement.HopParts
 }
 
 // Leads says whether an interface of the node leads to the destination.

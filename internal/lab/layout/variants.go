@@ -135,6 +135,7 @@ func (s *state) expect() {
 			s.path.HopNodes = append(s.path.HopNodes, n)
 		}
 	}
+	s.noteParts()
 	s.path.ReceivedTTL = base.ReceivedTTL + s.skipped(false)
 	s.path.ReturnedTTL = base.ReceivedTTL + s.skipped(true)
 	if base.Outer != nil {

@@ -137,7 +137,7 @@ func (w *hopWatch) now() []measurement.HopSeries {
 func (w *hopWatch) series(readings []lab.Counters, started time.Time) []measurement.HopSeries {
 	out := make([]measurement.HopSeries, len(w.hops))
 	for i, h := range w.hops {
-		out[i] = measurement.HopSeries{Name: h.Hop, Instance: h.Instance}
+		out[i] = measurement.HopSeries{Name: h.Hop, Instance: h.Instance, Parts: h.Parts}
 		// The back ends of a balancer are one node, whose work is told once.
 		again := slices.ContainsFunc(w.hops[:i], func(other lab.HopNode) bool { return other.Node == h.Node })
 		var first measurement.HopSample
