@@ -36,7 +36,7 @@ func ClaimHost(ctx context.Context, coordinator string) (release func(), err err
 		l, err := net.ListenUnix("unix", claimed)
 		switch {
 		case err == nil:
-			return tellHolder(l, coordinator), nil
+			return tellHolder(ctx, l, coordinator), nil
 		case !errors.Is(err, syscall.EADDRINUSE):
 			return func() {}, nil // a system that gives no such sockets keeps nobody from measuring
 		}
@@ -48,16 +48,25 @@ func ClaimHost(ctx context.Context, coordinator string) (release func(), err err
 			return nil, fmt.Errorf("another coordinator measures with this host (%s): try again when that has ended, or end it",
 				printable.Line(cmp.Or(holder, "it does not say which"), maxCoordinator))
 		}
-		select {
-		case <-time.After(claimPause):
-		case <-ctx.Done():
+		if !pause(ctx) {
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
+// pause waits a little, and says whether ctx goes on.
+func pause(ctx context.Context) bool {
+	select {
+	case <-time.After(claimPause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // tellHolder tells whoever asks who has this host, until it is released.
-func tellHolder(l *net.UnixListener, coordinator string) (release func()) {
+func tellHolder(ctx context.Context, l *net.UnixListener, coordinator string) (release func()) {
+	ctx, stop := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	telling.Go(func() {
 		for {
@@ -66,7 +75,9 @@ func tellHolder(l *net.UnixListener, coordinator string) (release func()) {
 			case errors.Is(err, net.ErrClosed):
 				return
 			case err != nil: // such as no descriptor left: who asks hears nothing
-				time.Sleep(claimPause)
+				if !pause(ctx) {
+					return
+				}
 				continue
 			}
 			_ = conn.SetDeadline(time.Now().Add(answerTime))
@@ -75,6 +86,7 @@ func tellHolder(l *net.UnixListener, coordinator string) (release func()) {
 		}
 	})
 	return func() {
+		stop()
 		_ = l.Close()
 		telling.Wait()
 	}
