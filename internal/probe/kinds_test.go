@@ -3,22 +3,23 @@ package probe
 import (
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/ftp"
-	"github.com/hopbench/hopbench/internal/iperf3"
-	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
-// The table of kinds bounds options as the protocols do that carry them, which
-// know nothing of it.
-func TestBoundsAreThoseOfTheProtocols(t *testing.T) {
-	file := kind.OptionNamed("file").For(measurement.FTP).Most
-	segments := kind.OptionNamed("flows").For(measurement.FTP).Most
-	if file != ftp.MaxFileBytes || segments != ftp.MaxSegments || kind.MaxIPerf3Streams != iperf3.MaxStreams {
-		t.Errorf("files of %v bytes, %v segments, %d streams", file, segments, kind.MaxIPerf3Streams)
+// Every kind of test has a row, and a row says enough to be run and, where a server
+// takes part, to be served.
+func TestEveryKindHasARow(t *testing.T) {
+	for _, name := range measurement.Kinds() {
+		if _, ok := kinds[name]; !ok {
+			t.Errorf("no row for the kind %q", name)
+		}
 	}
-	if shortest := kind.OptionNamed("duration").For(measurement.TCP).Least; shortest != session.MinBinWidth.Seconds() {
-		t.Errorf("a test may last %v s, a bin %v", shortest, session.MinBinWidth)
+	for name, k := range kinds {
+		if k.Run == nil {
+			t.Errorf("%s cannot be run", name)
+		}
+		if k.NewServer != nil && (k.Planned == nil || k.Demand == nil) {
+			t.Errorf("a server cannot tell what a test of kind %s takes", name)
+		}
 	}
 }
