@@ -211,7 +211,7 @@ func all(roles []fleet.Role) (n int) {
 	return n
 }
 
-// sayMemory says what of this process's memory there is for each machine, and writes profiles
+// sayMemory says how much of this process's memory each machine takes, and writes profiles
 // of it into a folder.
 func sayMemory(machines int, profiles string) error {
 	runtime.GC()

@@ -195,7 +195,7 @@ type ClockSpread struct {
 	Uncertainty measurement.Seconds `json:"clock_uncertainty_seconds,omitempty"`
 }
 
-// Lag is what of the samples of a fleet waits for the coordinator's disk.
+// Lag is the part of the samples of a fleet that waits for the coordinator's disk.
 type Lag struct {
 	// Behind is how long the oldest waits, 0 once none is late.
 	Behind measurement.Seconds `json:"behind_seconds"`

@@ -112,7 +112,7 @@ func (r *reassembler) release(b *budget) {
 	r.held, r.early = 0, nil
 }
 
-// keep copies what of s is not kept yet, s being ahead of next. It reports
+// keep copies the part of s that is not kept yet, s being ahead of next. It reports
 // whether all of it could be.
 func (r *reassembler) keep(s segment, b *budget) bool {
 	if ahead := s.sequence - r.next; ahead > maxAhead {

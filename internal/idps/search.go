@@ -10,7 +10,7 @@ const (
 	// its end and behind it, the rest of a rule may lie. What a rule finds so
 	// depends on the stream alone and not on how it was cut into segments.
 	Reach = 2048
-	// historyBytes is what of a stream is kept to look back at.
+	// historyBytes is how much of a stream is kept to look back at.
 	historyBytes = 2 * Reach
 	// maxPending bounds the rules that wait for more of one stream.
 	maxPending = 32

@@ -101,7 +101,7 @@ func onOwnHost(t *testing.T, body func(*testing.T)) {
 	})
 }
 
-// machine is what of the host a lab must not change.
+// machine is the state of the host that a lab must not change.
 func machine(t *testing.T) string {
 	t.Helper()
 	links, err := apply.UntilComplete(netlink.LinkList)

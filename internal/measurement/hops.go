@@ -121,7 +121,7 @@ func HopCounters() []HopCounter {
 	}
 }
 
-// Combine sets each total of s to what of makes of it and of that of other.
+// Combine applies of to each total of s and that of other, and keeps the result in s.
 func (s *HopSample) Combine(other HopSample, of func(own, other float64) float64) {
 	for _, c := range HopCounters() {
 		if !c.Size {

@@ -135,7 +135,7 @@ type Framing struct {
 	Payload int // bytes of a full packet, 0 where that is not known
 }
 
-// payload is what of a hop's bytes lies above the headers. Of a hop that counts no
+// payload is the part of a hop's bytes above the headers. Of a hop that counts no
 // packets all are taken to be full.
 func (f Framing) payload(bytes, packets float64) float64 {
 	if packets == 0 && f.Payload > 0 {

@@ -65,7 +65,7 @@ func TestTitles(tests []TestInfo) []Title {
 	return out
 }
 
-// Basis is what of a published figure is compared.
+// Basis says which value of a published figure is compared.
 type Basis string
 
 // The bases.

@@ -104,7 +104,7 @@ func phrases(s measurement.Spec) string {
 	return strings.Join(parts, ", ")
 }
 
-// datagramText is what of a spec is about UDP.
+// datagramText is the part of a spec that is about UDP.
 func datagramText(s measurement.Spec) []string {
 	if s.Kind != measurement.UDP && s.Kind != measurement.PPS {
 		return nil

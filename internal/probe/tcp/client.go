@@ -269,7 +269,7 @@ func (t *test) close() error {
 	return session.Wrap("give back the payload", t.bulk.close())
 }
 
-// mark notes what of each flow was acknowledged before its payload, where its count is
+// mark notes how much of each flow was acknowledged before its payload, where its count is
 // looked at: of ten thousand flows, each system call before the start counts.
 func (t *test) mark() {
 	if t.req.Watch == nil && t.early == nil {
