@@ -221,6 +221,9 @@ func (r *hostRun) event(e runner.Event) {
 		test.Title += fmt.Sprintf(" (%d/%d)", e.Trial.Block, r.head.Blocks)
 	}
 	r.summary.Trial(test, *e.Finished, r.told)
+	if moved := r.watch.Failed(); moved.Bytes > 0 {
+		r.summary.Row(test.Title+", until then", acknowledged(moved))
+	}
 	r.told = false
 }
 
@@ -233,8 +236,13 @@ func (r *hostRun) stopped(s *direct.Stopped) {
 	case s.Whole:
 		r.summary.Trial(test, measurement.Trial{Outcome: s.Outcome, Gate: measurement.Gate{Passed: true}}, r.told)
 	case s.Moved.Bytes > 0:
-		r.summary.Row(test.Title, words.Rate(float64(s.Moved.Bytes)*8/s.Moved.To.Seconds())+fmt.Sprintf(" acknowledged in %.2f s, its start included", s.Moved.To.Seconds()))
+		r.summary.Row(test.Title, acknowledged(s.Moved))
 	}
+}
+
+// acknowledged is what moved in a test that did not come to its end.
+func acknowledged(p direct.Part) string {
+	return words.Rate(float64(p.Bytes)*8/p.To.Seconds()) + fmt.Sprintf(" acknowledged in %.2f s, its start included", p.To.Seconds())
 }
 
 // test is a test that was begun, or done before.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/runs"
@@ -19,6 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed/direct"
@@ -183,6 +185,17 @@ func TestInterruptedProfileShowsWhatItHas(t *testing.T) {
 		if !strings.Contains(out, "idle RTT") || strings.Contains(out, "1 flow") || flags != "" && !strings.Contains(out, `"complete": false`) {
 			t.Errorf("%s:\n%s", flags, out)
 		}
+	}
+}
+
+// What moved until a test failed is shown beside its failure.
+func TestAFailedTestShowsWhatMoved(t *testing.T) {
+	out, _, err := measured(t, t.Context(), "--only tcp -P 1", func(_ context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+		r.Watch(time.Now().Add(-time.Second), []session.ReadFlow{func() (session.FlowCount, bool) { return session.FlowCount{Bytes: 1e9}, true }})()
+		return measurement.Outcome{}, errors.New("flow 1 of 1: vanished: EOF")
+	})
+	if err == nil || !strings.Contains(out, "does not count") || !strings.Contains(out, "1 flow, until then ") || !strings.Contains(out, " acknowledged in 1.") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
 

@@ -44,6 +44,7 @@ type Watch struct {
 
 	mu      sync.Mutex
 	stopped *Stopped
+	failed  Part
 }
 
 // Stopped is the test that was stopped, nil without one.
@@ -51,6 +52,13 @@ func (w *Watch) Stopped() *Stopped {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stopped
+}
+
+// Failed is what moved in the newest test until it failed; none where it did not.
+func (w *Watch) Failed() Part {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
 }
 
 // Do is a RunFunc.
@@ -72,24 +80,30 @@ func (w *Watch) Do(ctx context.Context, req probe.Request, progress func(measure
 		req.Hooks = &session.Hooks{Enough: enough}
 	}
 	out, err := w.Run(running, req, progress)
-	if ctx.Err() != nil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = Part{}
+	switch {
+	case ctx.Err() != nil:
 		// Ping tells what was measured so far along with its error.
 		whole := err == nil || req.Spec.Kind == measurement.Ping && errors.Is(err, context.Canceled)
-		w.mu.Lock()
 		w.stopped = &Stopped{Spec: req.Spec, Outcome: out, Whole: whole && len(out.Metrics) > 0, Moved: moved}
-		w.mu.Unlock()
+	case err != nil:
+		w.failed = moved
 	}
 	return out, err
 }
 
 // watch tells what the flows move, and keeps it, until the returned function is called.
 func (w *Watch) watch(start time.Time, flows []session.ReadFlow, all *Part) (ended func()) {
+	last := make([]int64, len(flows)) // of a flow that ended before the test, too
 	look := func() {
 		sum := int64(0)
-		for _, read := range flows {
+		for i, read := range flows {
 			if count, ok := read(); ok {
-				sum += count.Bytes
+				last[i] = count.Bytes
 			}
+			sum += last[i]
 		}
 		part := Part{From: all.To, To: time.Since(start), Bytes: sum - all.Bytes}
 		all.To, all.Bytes = part.To, sum

@@ -55,6 +55,32 @@ func TestPartsOfATest(t *testing.T) {
 	}
 }
 
+// What moved until a test failed is kept, also of a flow whose socket is gone by then, until
+// the next test.
+func TestWhatMovedUntilATestFailed(t *testing.T) {
+	fail := errors.New("vanished")
+	w := &direct.Watch{Run: func(_ context.Context, req probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+		gone := false
+		flow := func(bytes int64, end bool) session.ReadFlow {
+			return func() (session.FlowCount, bool) { return session.FlowCount{Bytes: bytes}, !end || !gone }
+		}
+		ended := req.Watch(time.Now(), []session.ReadFlow{flow(1e6, true), flow(2e6, false)})
+		time.Sleep(1500 * time.Millisecond)
+		gone = true
+		ended()
+		return measurement.Outcome{}, fail
+	}, Every: time.Second, Tell: func(direct.Part) {}}
+	synctest.Test(t, func(t *testing.T) {
+		for _, want := range []int64{3e6, 0} {
+			_, _ = w.Do(t.Context(), probe.Request{Spec: measurement.Spec{Kind: measurement.TCP}}, nil)
+			if p := w.Failed(); p.Bytes != want || w.Stopped() != nil {
+				t.Errorf("%+v, want %d bytes", p, want)
+			}
+			fail = nil
+		}
+	})
+}
+
 // What kinds of test tell when they are stopped is kept: round trips end as if their time
 // were over, ping tells along with its error, and others only fail.
 func TestWhatStoppedTestsTell(t *testing.T) {
