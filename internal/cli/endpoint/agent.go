@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -179,7 +178,7 @@ func runAgent(c *cobra.Command, f agentFlags) error {
 	case f.stdio && base.IsTerminal(c.InOrStdin()):
 		return base.Usage(errors.New("--stdio takes orders from a program, such as ssh; people use hopbench agent --listen"))
 	case f.stdio:
-		o.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		o.Log = base.NewLog(stderr)
 		o.Claim = reach.ClaimHost
 		conn, err := reach.Stdio()
 		if err != nil {
@@ -228,7 +227,7 @@ func serveAgent(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opt
 	defer lines.Close()
 	var visit func(reach.Visit)
 	if !f.quiet {
-		o.Log = slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		o.Log = base.NewLog(lines)
 		visit = func(v reach.Visit) { logVisit(lines, v) }
 	}
 	keepBelow(hostinfo.MaxMemoryBytes())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -100,7 +99,7 @@ func joinFleet(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opti
 	defer lines.Close()
 	var state func(bus.State, error)
 	if !f.quiet {
-		o.Log = slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		o.Log = base.NewLog(lines)
 		state = func(st bus.State, err error) { logState(lines, st, err) }
 	}
 	keepBelow(hostinfo.MaxMemoryBytes())

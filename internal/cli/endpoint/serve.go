@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -139,7 +138,7 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 		OnTest:   log.event,
 	}
 	if !f.quiet {
-		options.Log = slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		options.Log = base.NewLog(lines)
 	}
 	server, err := probe.NewServer(options)
 	if err != nil {
