@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"time"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
@@ -17,7 +19,8 @@ const (
 	// of its own at either end.
 	maxPacketFlows = 1024
 	// MaxSeconds bounds each part of a test: 24 hours.
-	MaxSeconds = 24 * 60 * 60
+	MaxSeconds  = 24 * 60 * 60
+	MaxDuration = MaxSeconds * time.Second
 	// MaxMessageBytes bounds a request and a response.
 	MaxMessageBytes = 1 << 20
 	// MaxDatagramBytes is the largest UDP payload over IPv4.

@@ -7,7 +7,10 @@
 // UDP; what a test costs a machine is in probe/host.
 package probe
 
-import "github.com/hopbench/hopbench/internal/probe/session"
+import (
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/probe/session"
+)
 
 // What callers of Run and Server need of package session.
 type (
@@ -43,6 +46,6 @@ func ReasonOf(err error) Reason { return session.ReasonOf(err) }
 
 // Bounds of what a spec may ask at all; a server's own limits may be tighter.
 const (
-	MaxFlows    = session.MaxFlows
-	MaxDuration = session.MaxDuration // of each of the parts of a test
+	MaxFlows    = kind.MaxFlows
+	MaxDuration = kind.MaxDuration // of each of the parts of a test
 )

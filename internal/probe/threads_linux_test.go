@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/crr"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -55,7 +56,7 @@ func TestClientOfFewThreads(t *testing.T) {
 		{measurement.Spec{Kind: measurement.TCP, Flows: 64}, false},
 		{measurement.Spec{Kind: measurement.CRR, Flows: 20}, false},
 		{measurement.Spec{Kind: measurement.CRR, Flows: 400}, false},
-		{measurement.Spec{Kind: measurement.RR, InFlight: session.MaxInFlight}, false},
+		{measurement.Spec{Kind: measurement.RR, InFlight: kind.MaxInFlight}, false},
 		{measurement.Spec{Kind: measurement.UDP, Flows: 20, RateBitsPerSecond: 1e7, PacketBytes: 500}, false},
 		{measurement.Spec{Kind: measurement.UDP, Flows: 64, RateBitsPerSecond: 1e7, PacketBytes: 500}, true},
 		{measurement.Spec{Kind: measurement.UDP, Flows: 1024, RateBitsPerSecond: 1e7, PacketBytes: 500}, true},

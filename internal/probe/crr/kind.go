@@ -14,7 +14,7 @@ func Kind() session.Kind {
 		Run: Run, PreparesItself: true, Planned: session.Planned,
 		Files: func(spec measurement.Spec) int { return spec.Flows },
 		NewServer: func(env session.ServerEnv) session.Server {
-			return &server{env: env, zeros: make([]byte, session.MaxMessageBytes)}
+			return &server{env: env, zeros: make([]byte, kind.MaxMessageBytes)}
 		},
 		Demand: demand, SharesFlow: true,
 		AtOnce: func(measurement.Spec) int { return controlsAtOnce },

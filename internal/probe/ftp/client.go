@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
@@ -83,7 +84,7 @@ func (t *test) open(ctx context.Context) (protocol.FTP, error) {
 	if t.link, err = session.Connect(ctx, t.req, testID, 0); err != nil {
 		return protocol.FTP{}, err
 	}
-	t.control = session.ControlConn{Conn: t.link.Conn, Deadline: time.Now().Add(session.MaxDuration + session.Grace)}
+	t.control = session.ControlConn{Conn: t.link.Conn, Deadline: time.Now().Add(kind.MaxDuration + session.Grace)}
 	if t.link.Ready.FTP == nil {
 		return protocol.FTP{}, errors.Join(fmt.Errorf("%w: READY without an FTP server", protocol.ErrMalformed), t.link.Conn.Abort())
 	}

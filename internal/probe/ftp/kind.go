@@ -20,7 +20,7 @@ const SegmentBytes = 512 << 10
 func Kind() session.Kind {
 	return session.Kind{
 		Run:     Run,
-		Planned: func(measurement.Spec) time.Duration { return session.MaxDuration }, OpenEnded: true,
+		Planned: func(measurement.Spec) time.Duration { return kind.MaxDuration }, OpenEnded: true,
 		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection with each
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{env: env, content: sync.OnceValue(ftp.NewContent)}

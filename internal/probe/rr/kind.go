@@ -4,6 +4,7 @@ package rr
 
 import (
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
@@ -13,7 +14,7 @@ func Kind() session.Kind {
 	return session.Kind{
 		Run: Run, PreparesItself: true, Planned: session.Planned,
 		NewServer: func(env session.ServerEnv) session.Server {
-			return &server{spin: env.Spin, zeros: make([]byte, session.MaxMessageBytes)}
+			return &server{spin: env.Spin, zeros: make([]byte, kind.MaxMessageBytes)}
 		},
 		Demand: func(_ measurement.Spec, d *admission.Cost) {
 			d[admission.Descriptors], d[admission.Threads] = 2, 1

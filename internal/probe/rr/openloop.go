@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -87,8 +88,8 @@ func newPipeline(c carrier, l *loop, requestsPerSecond float64, limit int, timeo
 	slots := limit
 	if requestsPerSecond > 0 {
 		p.period = 1e9 / requestsPerSecond
-		p.limit = session.MaxInFlight
-		slots = max(session.MaxInFlight, int(min(requestsPerSecond*timeout.Seconds(), maxSlots)))
+		p.limit = kind.MaxInFlight
+		slots = max(kind.MaxInFlight, int(min(requestsPerSecond*timeout.Seconds(), maxSlots)))
 	} else if timeout > 0 {
 		slots = max(slots, minSlots)
 	}

@@ -11,9 +11,9 @@ import (
 // The bins of all connections together are bounded, and each keeps enough of
 // them to find the end of the warm-up.
 func TestBinsOfManyFlows(t *testing.T) {
-	for _, flows := range []int{1, 64, 100, 1000, MaxFlows} {
+	for _, flows := range []int{1, 64, 100, 1000, kind.MaxFlows} {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Both} {
-			spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: measurement.SecondsOf(MaxDuration), MaxWarmup: measurement.SecondsOf(MaxDuration)}
+			spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: measurement.SecondsOf(kind.MaxDuration), MaxWarmup: measurement.SecondsOf(kind.MaxDuration)}
 			n, width := BinsOf(spec)
 			if n*kind.Connections(spec) > max(maxTestBins, leastBins*kind.Connections(spec)) || n > MaxBins || n < 50 || time.Duration(n)*width < Planned(spec) {
 				t.Errorf("%d flows %s: %d bins of %v", flows, direction, n, width)

@@ -18,16 +18,16 @@ func FuzzMemory(f *testing.F) {
 	f.Add(uint16(1), 1.0, 0.3, false, false)
 	f.Add(uint16(64), 3600.0, 0.0, true, false)
 	f.Add(uint16(65), 1.0, 0.0, true, true)
-	f.Add(uint16(session.MaxFlows), 86400.0, 86400.0, false, true)
+	f.Add(uint16(kind.MaxFlows), 86400.0, 86400.0, false, true)
 	f.Fuzz(func(t *testing.T, flows uint16, duration, warmup float64, both, copied bool) {
 		spec := measurement.Spec{
-			Kind: measurement.TCP, Direction: measurement.Send, Flows: min(int(flows), session.MaxFlows), CopyPayload: copied,
+			Kind: measurement.TCP, Direction: measurement.Send, Flows: min(int(flows), kind.MaxFlows), CopyPayload: copied,
 			Duration: measurement.Seconds(duration), MaxWarmup: measurement.Seconds(warmup),
 		}
 		if both {
 			spec.Direction = measurement.Both
 		}
-		if limit := session.MaxDuration.Seconds(); flows == 0 || !(duration >= session.MinBinWidth.Seconds() && duration <= limit && warmup >= 0 && warmup <= limit) {
+		if limit := kind.MaxDuration.Seconds(); flows == 0 || !(duration >= session.MinBinWidth.Seconds() && duration <= limit && warmup >= 0 && warmup <= limit) {
 			return
 		}
 		shared := newBulk()

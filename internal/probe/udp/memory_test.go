@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -30,7 +31,7 @@ func FuzzMemory(f *testing.F) {
 			spec.Direction = measurement.Receive
 		}
 		if flows == 0 || flows > 1024 || size > 65507 || size > 0 && size < 32 || !(rate >= 0 && rate <= 1e13) ||
-			!(duration >= session.MinBinWidth.Seconds() && duration <= session.MaxDuration.Seconds()) {
+			!(duration >= session.MinBinWidth.Seconds() && duration <= kind.MaxDuration.Seconds()) {
 			return
 		}
 		var pages packetPages

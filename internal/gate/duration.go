@@ -1,0 +1,29 @@
+package gate
+
+import "github.com/hopbench/hopbench/internal/measurement"
+
+// duration checks that enough of the planned time was measured. A peer that
+// speaks iperf3 may bring no series; what it received at its rate then gives
+// the time.
+func (j *judge) duration(goodput float64) {
+	var covered measurement.Seconds
+	switch b := j.outcome.Throughput; {
+	case b != nil:
+		covered = max(b.Width*measurement.Seconds(len(b.Bytes))-j.outcome.Warmup, 0) // of pairs the last may start when the first has ended
+	case j.spec.Tool == measurement.IPerf3:
+		var received int64
+		for _, flow := range j.outcome.Flows {
+			received += flow.ReceivedBytes
+		}
+		if received == 0 {
+			return // nothing to judge by
+		}
+		covered = measurement.Seconds(float64(received) * 8 / goodput)
+	default:
+		j.missing("duration", measurement.Finding{Code: measurement.FoundNoSeries})
+		return
+	}
+	if covered < durationTolerance*j.spec.Duration {
+		j.missing("duration", measurement.Finding{Code: measurement.FoundCutShort, Measured: covered, Planned: j.spec.Duration})
+	}
+}

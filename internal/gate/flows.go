@@ -1,0 +1,83 @@
+package gate
+
+import "github.com/hopbench/hopbench/internal/measurement"
+
+// streams judges the TCP flows of a test whose rate all together is metric.
+func (j *judge) streams(metric string) {
+	pairs := float64(j.limits.pairs())
+	goodput := j.outcome.Metrics[metric]
+	if goodput <= 0 {
+		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
+		return
+	}
+	want := j.spec.Flows
+	if j.spec.Direction == measurement.Both {
+		want *= 2
+	}
+	j.flows(want)
+	j.enoughFlow()
+	j.conserved()
+	j.localDropsOfStreams()
+	j.duration(goodput)
+	switch j.spec.Direction {
+	case measurement.Both:
+		there, back := j.eachWay(goodput)
+		j.possible(there, pairs*j.limits.SourceEgressBitsPerSecond, measurement.LimitSource, 0)
+		j.possible(back, pairs*j.limits.DestinationEgressBitsPerSecond, measurement.LimitDestination, 0)
+		j.possible(there, j.limits.PathBitsPerSecond, measurement.LimitHop, 0)
+		j.possible(back, j.limits.ReturnBitsPerSecond, measurement.LimitReverseHop, 0)
+	default:
+		j.oneWay(goodput)
+	}
+}
+
+// flows checks that there are as many as each pair that brought a result has. What a path
+// does to a flow fails its test, so that a flow that lacks without an error is nobody's
+// but the instrument's.
+func (j *judge) flows(each int) {
+	want := each * j.limits.pairs()
+	for _, p := range j.outcome.Pairs {
+		if p.Error != "" {
+			want -= each // which the gate of pairs says
+		}
+	}
+	if got := len(j.outcome.Flows); got != want {
+		j.missing("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
+	}
+}
+
+// enoughFlow checks that the flows carried enough for a rate.
+func (j *judge) enoughFlow() {
+	flows := j.outcome.Flows
+	if len(flows) > manyFlows {
+		var total int64
+		for _, flow := range flows {
+			total += flow.ReceivedBytes
+		}
+		if total < manyFlows*minimumBytesPerFlow {
+			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
+		}
+		return
+	}
+	for i, flow := range flows {
+		if flow.ReceivedBytes < minimumBytesPerFlow {
+			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
+			return
+		}
+	}
+}
+
+// conserved refuses flows that brought more than was sent into them. The window is
+// part of what was sent, so that this cannot be, however packets are held up. An iperf3
+// peer counts both in windows of its own.
+func (j *judge) conserved() {
+	if j.spec.Tool != measurement.Native {
+		return
+	}
+	for i, flow := range j.outcome.Flows {
+		if flow.SentBytes > 0 && flow.ReceivedBytes > flow.SentBytes {
+			j.missing("conserved", measurement.Finding{Code: measurement.FoundMoreThanSent, Flow: i + 1, Bytes: flow.ReceivedBytes, SentBytes: flow.SentBytes})
+			return
+		}
+	}
+}
