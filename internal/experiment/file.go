@@ -112,10 +112,10 @@ type FilePath struct {
 type FileTunnel struct {
 	// Kind of encapsulation.
 	Type string `json:"type" jsonschema:"enum=vxlan,enum=wireguard"`
-	// VXLAN network identifier; 1 when left out.
+	// VXLAN network identifier; the first that no other path has when left out.
 	ID int `json:"id,omitempty" jsonschema:"minimum=1,maximum=16777215"`
-	// UDP port of the encapsulation; 4789 for vxlan and 51820 for wireguard when
-	// left out.
+	// UDP port of the encapsulation; 4789 for vxlan, and for wireguard the first from 51820
+	// that no other path has, when left out.
 	Port int `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	// MTU inside; what the path leaves when left out.
 	MTU strict.SizeText `json:"mtu,omitempty"`

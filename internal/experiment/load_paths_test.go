@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -107,5 +108,32 @@ paths:
 	}
 	if said, unsaid := e.Paths[0].Hops, e.Paths[1].Hops; !reflect.DeepEqual(said, unsaid) {
 		t.Errorf("a path without hops has %+v, want %+v", unsaid, said)
+	}
+}
+
+// Tunnels that say no id, or of WireGuard no port, each have the first that is free.
+func TestTunnelsAreNumbered(t *testing.T) {
+	e, err := Load("x.yaml", []byte(`format: hopbench.experiment/1
+name: x
+endpoints: [{name: a}, {name: b}]
+source: a
+destination: b
+baseline: one
+tests: [{name: t, kind: rr}]
+paths:
+  - {name: one, hops: [{type: link}], tunnel: {type: vxlan}}
+  - {name: two, hops: [{type: router, name: r}], tunnel: {type: vxlan}}
+  - {name: said, hops: [{type: link}], tunnel: {type: vxlan, id: 2}}
+  - {name: less, variant_of: two, bypass: [r]}
+  - {name: guard, hops: [{type: link}], tunnel: {type: wireguard}}
+  - {name: guards, hops: [{type: link}], tunnel: {type: wireguard}}
+`))
+	testutil.OK(t, err)
+	var got []string
+	for _, p := range e.Paths {
+		got = append(got, fmt.Sprintf("%s %d %d", p.Name, p.Tunnel.ID, p.Tunnel.Port))
+	}
+	if want := []string{"one 1 4789", "two 3 4789", "said 2 4789", "less 3 4789", "guard 0 51820", "guards 0 51821"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

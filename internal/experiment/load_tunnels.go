@@ -6,12 +6,40 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
+// socket is where a tunnel ends. VXLAN's networks share a port, WireGuard's tunnels have one
+// each.
+type socket struct{ port, id int }
+
+// numberTunnels gives the tunnels that say no id, or of WireGuard no port, the first that no
+// other one has.
+func (l *loader) numberTunnels(files []FilePath, paths []Path) {
+	taken := make(map[socket]bool)
+	said := func(i int) bool {
+		f := files[i].Tunnel
+		return l.Written(&f.ID) || paths[i].Tunnel.Type == WireGuard && l.Written(&f.Port)
+	}
+	for _, unsaid := range []bool{false, true} {
+		for i := range files {
+			t := paths[i].Tunnel
+			if files[i].Tunnel == nil || t == nil || said(i) == unsaid {
+				continue
+			}
+			for unsaid && taken[socket{t.Port, t.ID}] {
+				if t.Type == WireGuard {
+					t.Port++
+				} else {
+					t.ID++
+				}
+			}
+			taken[socket{t.Port, t.ID}] = true
+		}
+	}
+}
+
 // tunnels checks what the tunnels of all paths have in common. Those of a path
 // that is the same as another are the other's.
 func (l *loader) tunnels(files []FilePath, paths []Path) {
-	type socket struct {
-		port, id int
-	}
+	l.numberTunnels(files, paths)
 	taken := make(map[socket]int) // path
 	ports := make(map[int]int)    // path, by port
 	for i := range files {
@@ -28,7 +56,6 @@ func (l *loader) tunnels(files []FilePath, paths []Path) {
 		if t.Port == measurement.DefaultPort {
 			l.Wrong(&f.Port, "choose another, or leave it out", "port %d is that of hopbench's own tests", measurement.DefaultPort)
 		}
-		// VXLAN's networks share a port, WireGuard's tunnels have one each.
 		same, remedy := taken[socket{t.Port, t.ID}], fmt.Sprintf("give each an id of its own, as in id: %d", t.ID+1)
 		if other, used := ports[t.Port]; used && (t.Type == WireGuard || paths[other-1].Tunnel.Type == WireGuard) {
 			same, remedy = other, fmt.Sprintf("give each a port of its own, as in port: %d", t.Port+1)
