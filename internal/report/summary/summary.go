@@ -118,6 +118,9 @@ func (s *Summary) Row(label, text string, below ...string) {
 		for _, l := range below {
 			cell = append(cell, markdown.Text(l))
 		}
+		for i, l := range cell { // Markdown shows several blanks as one
+			cell[i] = strings.ReplaceAll(l, words.Gap, " · ")
+		}
 		s.print("| %s | %s |\n", markdown.Text(label), strings.Join(cell, "<br>"))
 		return
 	}
