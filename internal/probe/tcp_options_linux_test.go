@@ -20,7 +20,6 @@ import (
 // Every option reaches the sockets of the right end, and the outcome says what
 // they answered.
 func TestOptionsTakeEffect(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
 	port := freePorts(t, 4)
 	for _, c := range []struct {
