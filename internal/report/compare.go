@@ -80,7 +80,7 @@ func (s *sheet) add(c result.Effect, names words.Names) {
 	change, between := words.Size(c)
 	p := words.None
 	if c.PAdjusted != nil {
-		p = strings.TrimPrefix(words.P(*c.PAdjusted), "p = ")
+		p = strings.TrimPrefix(strings.TrimPrefix(words.P(*c.PAdjusted), "p "), "= ")
 	}
 	s.Changes = append(s.Changes, []string{typeset.Line(c.Path), typeset.Line(c.Test), typeset.Line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
 		change, between, p, typeset.Line(words.Verdict(c))})

@@ -230,3 +230,28 @@ func TestBrowserIndex(t *testing.T) {
 		}
 	}
 }
+
+// A p has its name once, in a row of a table and where there is no room for one.
+func TestSmallPOfAComparison(t *testing.T) {
+	c := comparisonFixture(t)
+	small, likely := 1e-6, 0.25
+	for i := range c.Changes {
+		c.Changes[i].PAdjusted = &small
+		if i%2 == 1 {
+			c.Changes[i].PAdjusted = &likely
+		}
+	}
+	for _, s := range report.ComparisonSheets(c) {
+		for _, row := range s.Changes[min(1, len(s.Changes)):] {
+			if p := row[7]; p != "< 0.0001" && p != "0.25" {
+				t.Errorf("a cell of p is %q", p)
+			}
+		}
+	}
+	var b bytes.Buffer
+	testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: 60}))
+	text := strings.Join(strings.Fields(b.String()), " ")
+	if strings.Contains(text, "p p") || !strings.Contains(text, ", p < 0.0001: ") {
+		t.Errorf("%s", b.String())
+	}
+}
