@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -127,9 +128,10 @@ func labExecCommand(s base.Streams) *cobra.Command {
 lab that another terminal holds open with "hopbench lab up", with this
 terminal's input and output. Its exit status is the program's.
 
-Only the user who holds a lab can do this, and not from inside a container.`,
+Only the user who holds a lab can do this, and not from inside a container. A node has
+no user but its root: programs that change to another one, as tcpdump does, cannot.`,
 		Example: `  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
-  hopbench lab exec --lab my-lab vm2 -- tcpdump -ni any`,
+  hopbench lab exec --lab my-lab vm2 -- ss -tin`,
 		Args: func(c *cobra.Command, args []string) error {
 			if node, command := splitExec(args); node == "" || len(command) == 0 {
 				return base.Usage(errors.New("lab exec needs a NODE and a COMMAND: hopbench lab exec vm1 -- ip addr"))
@@ -149,7 +151,12 @@ Only the user who holds a lab can do this, and not from inside a container.`,
 			signals := make(chan os.Signal, 1)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)
-			// Signals are the program's to act on: tcpdump prints its summary
+			if _, err := exec.LookPath(command[0]); err != nil && command[0] == "hopbench" {
+				if command[0], err = os.Executable(); err != nil { // nobody has to install it
+					return err
+				}
+			}
+			// Signals are the program's to act on: ping prints its summary
 			// on the first interrupt.
 			code, err := lab.ExecIn(context.WithoutCancel(c.Context()), name, node, lab.Command{
 				Argv: command, Stdin: s.In, Stdout: stdout, Stderr: stderr, Signals: signals,

@@ -119,7 +119,7 @@ func (s *Summary) Row(label, text string, below ...string) {
 			cell = append(cell, markdown.Text(l))
 		}
 		for i, l := range cell { // Markdown shows several blanks as one
-			cell[i] = strings.ReplaceAll(l, words.Gap, " · ")
+			cell[i] = strings.NewReplacer(words.Gap+"(", " (", words.Gap, " · ").Replace(l)
 		}
 		s.print("| %s | %s |\n", markdown.Text(label), strings.Join(cell, "<br>"))
 		return
