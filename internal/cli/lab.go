@@ -128,8 +128,8 @@ func labExecCommand(s base.Streams) *cobra.Command {
 lab that another terminal holds open with "hopbench lab up", with this
 terminal's input and output. Its exit status is the program's.
 
-Only the user who holds a lab can do this, and not from inside a container. A node has
-no user but its root: programs that change to another one, as tcpdump does, cannot.`,
+Only the user who holds a lab can do this, and not from inside a container. Programs that
+change to another user, as tcpdump does, can do so only in a lab that root holds.`,
 		Example: `  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
   hopbench lab exec --lab my-lab vm2 -- ss -tin`,
 		Args: func(c *cobra.Command, args []string) error {

@@ -29,6 +29,13 @@ func TestExec(t *testing.T) {
 			t.Errorf("SIGTERM became %d", code)
 		}
 	})
+	t.Run("another user", func(t *testing.T) {
+		testutil.Need(t, os.Geteuid() == 0 && mayMapIDs(), "root, whose labs have more than one user")
+		needProgram(t, "setpriv", "id")
+		if got := must(t, l, "router-1", "setpriv", "--reuid=7", "--regid=8", "--clear-groups", "id", "-u"); strings.TrimSpace(got) != "7" {
+			t.Errorf("the user is %q, want 7", got)
+		}
+	})
 	t.Run("files, environment and directory", func(t *testing.T) {
 		dir := t.TempDir()
 		in, err := os.Create(dir + "/in")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/hopbench/hopbench/internal/lab/apply"
@@ -73,16 +74,52 @@ func supervisorCommand(executable string, control, stderr *os.File) *exec.Cmd {
 	cmd.ExtraFiles = []*os.File{control}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-		// An unprivileged process may map only its own ids, one of each, and
-		// the group only when setgroups(2) is off (user_namespaces(7)).
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
-		Pdeathsig:   syscall.SIGKILL,
+		Pdeathsig:  syscall.SIGKILL,
 		// A session of its own: Ctrl-C reaches the caller alone, who then
 		// closes the lab in good order.
 		Setsid: true,
 	}
+	mapIDs(cmd.SysProcAttr)
 	return cmd
+}
+
+// mapIDs gives a lab that root holds all users and groups there are, so that programs in it
+// can become another one, as tcpdump does. Anybody else may map only its own ids, one of
+// each, and the group only when setgroups(2) is off (user_namespaces(7)).
+func mapIDs(attr *syscall.SysProcAttr) {
+	setgroups, _ := os.ReadFile("/proc/self/setgroups")
+	if os.Geteuid() == 0 && strings.TrimSpace(string(setgroups)) == "allow" && mayMapIDs() {
+		users, err := sameIDs("/proc/self/uid_map")
+		groups, groupsErr := sameIDs("/proc/self/gid_map")
+		if err == nil && groupsErr == nil {
+			attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = users, groups, true
+			return
+		}
+	}
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+}
+
+// mayMapIDs says whether this process may map ids that are not its own.
+func mayMapIDs() bool {
+	var now [2]unix.CapUserData
+	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &now[0])
+	const need = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
+	return err == nil && now[0].Effective&need == need
+}
+
+// sameIDs maps every id of this process's namespace to itself. The file has a line for each
+// range: its first id here, its first id in the namespace outside, how many.
+func sameIDs(file string) (all []syscall.SysProcIDMap, err error) {
+	text, err := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		var first, outside, count int
+		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil {
+			return nil, err
+		}
+		all = append(all, syscall.SysProcIDMap{ContainerID: first, HostID: first, Size: count})
+	}
+	return all, err
 }
 
 // wait runs in the thread that started the supervisor until that has ended.
