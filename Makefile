@@ -54,7 +54,7 @@ test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
 # They allocate much and keep little: with more room between collections they take two thirds of the time.
 test-simulations:
-	@GOGC=400 HOPBENCH_TEST_LONG=1 test/run ./internal/analysis ./internal/watch/detect
+	@GOGC=400 HOPBENCH_TEST_LONG=1 test/run -p 2 ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
 # Three packages at a time, the longest first: they mostly wait.
