@@ -1,7 +1,7 @@
 # make            build ./hopbench
 # make test       the tests, in five minutes; uses iperf3, ip, tc, ping, … where they are
 # make test-…     those that take longer, see docs/testing.md: browser, simulations,
-#                 wine, queues, kill, reach, sinks, soak, vm
+#                 wine, queues, gates, kill, reach, sinks, soak, vm
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
 # make dist       archives, deb, rpm, SBOM and checksums in build/dist (DIST=linux/amd64 for one)
@@ -47,7 +47,7 @@ test:
 
 # What takes longer than `make test` may. Each of them needs little more than its
 # own program, so that they can be tried one by one.
-.PHONY: test-browser test-queues test-sinks test-simulations test-wine test-kill test-kill-fleet test-reach test-soak
+.PHONY: test-browser test-queues test-sinks test-simulations test-wine test-gates test-kill test-kill-fleet test-reach test-soak
 test-browser:
 	@test/run -run '^TestBrowser' ./internal/report/... ./internal/ui
 test-queues:
@@ -59,8 +59,11 @@ test-wine:
 	@test/run ./test/wine
 # Three packages at a time, the longest first: they mostly wait.
 test-kill:
-	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
-		./test/fleet ./internal/testbed/labtest ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent
+	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames)' \
+		./test/fleet ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent
+# It measures, and says what is wrong with what it measured: nothing else may run.
+test-gates:
+	@HOPBENCH_TEST_LONG=1 test/run -run '^TestGatesCatch' ./internal/testbed/labtest
 # What is killed of the runs of a fleet, run by run.
 SEEDS ?= 100
 FIRST ?= 1
