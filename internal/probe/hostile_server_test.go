@@ -163,7 +163,6 @@ func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 // Whatever a server says in whatever frame, the client's test ends in its time, with
 // a reason, or with an outcome that can be.
 func TestServersThatLie(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
 	var group errgroup.Group
 	group.SetLimit(64)

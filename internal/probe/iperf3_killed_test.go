@@ -19,7 +19,6 @@ import (
 // TestKilledIPerf3Clients has clients speak a random prefix of a session and
 // then close, reset, or hang; a good client is served during and after them.
 func TestKilledIPerf3Clients(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	var running atomic.Int64
 	t.Cleanup(func() {
 		// The server has ended by now: every test that began has.

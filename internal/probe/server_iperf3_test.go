@@ -83,7 +83,6 @@ func stock(ctx context.Context, path string, target netip.AddrPort, args ...stri
 // TestStockClients has Debian's client use every option that concerns the
 // server, all at once, and compares what the two ends say.
 func TestStockClients(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	path := needIPerf3(t)
 	target := serve(t, ServerOptions{})
 	all := []string{
@@ -360,7 +359,6 @@ func iperf3Specs() []measurement.Spec {
 // TestRunIPerf3 drives Debian's server, and this project's own, in all
 // directions.
 func TestRunIPerf3(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	for _, server := range []struct {
 		name  string
 		start func(t *testing.T) netip.AddrPort

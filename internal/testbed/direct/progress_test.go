@@ -3,6 +3,7 @@ package direct_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,13 +61,13 @@ func TestPartsOfATest(t *testing.T) {
 func TestWhatMovedUntilATestFailed(t *testing.T) {
 	fail := errors.New("vanished")
 	w := &direct.Watch{Run: func(_ context.Context, req probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
-		gone := false
+		var gone atomic.Bool
 		flow := func(bytes int64, end bool) session.ReadFlow {
-			return func() (session.FlowCount, bool) { return session.FlowCount{Bytes: bytes}, !end || !gone }
+			return func() (session.FlowCount, bool) { return session.FlowCount{Bytes: bytes}, !end || !gone.Load() }
 		}
 		ended := req.Watch(time.Now(), []session.ReadFlow{flow(1e6, true), flow(2e6, false)})
 		time.Sleep(1500 * time.Millisecond)
-		gone = true
+		gone.Store(true)
 		ended()
 		return measurement.Outcome{}, fail
 	}, Every: time.Second, Tell: func(direct.Part) {}}
