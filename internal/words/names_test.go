@@ -215,7 +215,7 @@ func TestWhatAnEffectIsOf(t *testing.T) {
 	e := result.Effect{Path: "hop", Baseline: "direct", Test: "t", Metric: "goodput_bits_per_second", N: 8, Ratio: 1, Verdict: result.NoCost, Bound: 0.005,
 		Margin: measurement.Margin{Fraction: 0.02}, CommonLimit: &result.CommonLimit{Cause: result.CauseSourceCap, RateBitsPerSecond: 12.5e9}}
 	names := Names{baseline: "direct"}
-	if got := plain(names.Effect(e)); got != "hop: no cost larger than 0.5 % on goodput, t below the source's egress cap of 12.5 Gbit/s, which limited both, where 2 % matters" {
+	if got := plain(names.Effect(e)); got != "hop: no cost larger than 0.5 % on goodput, t, below the source's egress cap of 12.5 Gbit/s, which limited both, where 2 % matters" {
 		t.Errorf("%q", got)
 	}
 	names.baseline = "other"

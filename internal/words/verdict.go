@@ -147,7 +147,7 @@ func (n Names) unbounded(e result.Effect) string {
 func (n Names) noCost(e result.Effect, subject, what string) string {
 	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
 	if e.CommonLimit != nil {
-		text += " below " + commonLimit(*e.CommonLimit) + ", which limited both"
+		text += ", below " + commonLimit(*e.CommonLimit) + ", which limited both"
 	}
 	text += where(e)
 	if e.BeyondChance {
