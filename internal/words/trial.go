@@ -80,7 +80,7 @@ func Title(spec measurement.Spec) string {
 func Trial(spec measurement.Spec, t measurement.Trial) string {
 	k, known := kind.Of(spec.Kind)
 	if !known {
-		k, _ = kind.Of(measurement.RR) // of a newer program
+		k, _ = kind.Of(measurement.RR) // a kind that only a newer program knows shows what most tests have
 	}
 	f := &figures{Trial: t, spec: spec, kind: k}
 	for _, metric := range k.Figures {
