@@ -17,6 +17,7 @@ import (
 type Brief struct {
 	Verdicts []verdict // of the primary costs, each with its caveats in few words
 	Limits   []string  // what limits each path, alike ones together
+	Short    []string  // the same, each without what explains it
 	Counts   []string  // what else there is, one line a kind, with its count
 	Remarks  []string  // those of trials, one line a kind, the most frequent first
 	More     string    // what is told elsewhere
@@ -24,7 +25,8 @@ type Brief struct {
 
 // Brief arranges the model for one screen.
 func (m *Model) Brief() Brief {
-	b := Brief{Verdicts: slices.Clone(m.Verdicts), Limits: m.limits()}
+	b := Brief{Verdicts: slices.Clone(m.Verdicts)}
+	b.Limits, b.Short = m.limits()
 	for i := range b.Verdicts {
 		b.Verdicts[i].Text = typeset.Sentence(m.names.BriefEffect(b.Verdicts[i].cost))
 	}
@@ -61,8 +63,9 @@ func (m *Model) Brief() Brief {
 	return b
 }
 
-// limits tells what limits each path, once for tests of a path that are limited alike.
-func (m *Model) limits() []string {
+// limits tells what limits each path, once for tests of a path that are limited alike, and the
+// same in few words.
+func (m *Model) limits() (full, short []string) {
 	type limit struct {
 		path, sentence string
 		tests          []string
@@ -79,11 +82,11 @@ func (m *Model) limits() []string {
 		}
 		all[i].tests = append(all[i].tests, s.Test)
 	}
-	var out []string
 	for _, l := range all {
-		out = append(out, l.path+", "+words.List(l.tests)+": "+l.sentence)
+		of := l.path + ", " + words.List(l.tests) + ": "
+		full, short = append(full, of+l.sentence), append(short, of+firstWords(l.sentence))
 	}
-	return out
+	return full, short
 }
 
 // furtherMetrics names the metrics besides the primary ones that a path costs, and counts

@@ -84,6 +84,17 @@ func TestTerminalFitsOneScreen(t *testing.T) {
 		t.Errorf("%d lines of 100 columns:\n%s", n, crowded)
 	}
 	r.Trials[0].Facts = said
+	// Nor is it longer where each test is limited by something that takes long to explain: then
+	// it says less of each.
+	attributions := slices.Clone(r.Attributions)
+	for i := range r.Attributions {
+		r.Attributions[i].Shares = map[result.Cause]float64{"receive_window": 0.9 + float64(i)/100, "unknown": 0.1 - float64(i)/100}
+	}
+	explained := terminalText(t, &r, terminal.Options{Width: 100})
+	if n := bytes.Count(explained, []byte("\n")); n > 60 || bytes.Count(explained, []byte("by the receive window")) != len(attributions) {
+		t.Errorf("%d lines of 100 columns:\n%s", n, explained)
+	}
+	r.Attributions = attributions
 	// Whatever it counts, all is there when asked for.
 	all := string(terminalText(t, &r, terminal.Options{Width: 1000, Verbose: true}))
 	for _, fact := range r.Trials[0].Facts {

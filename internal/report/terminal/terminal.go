@@ -116,35 +116,58 @@ func (t *terminal) brief(m *report.Model) {
 		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
 	}
 	t.table(m)
-	t.list("What limits each path", b.Limits)
+	rest := t.listed(b.Counts) + min(len(b.Remarks), 1) + 1 + t.lines(b.More)
+	t.list("What limits each path", t.limits(b, t.screen()-t.used()-rest))
 	t.list("Also", append(b.Counts, t.remarks(b)...))
 	fmt.Fprintln(&t.b)
 	t.paragraph("", styleDim, b.More)
 }
 
-// screen is how many lines a report may take, and maxRemarks how many kinds of remark are worth
-// reading.
 const (
-	screen     = 60
+	// screenLines is how many lines of screenColumns a report may take.
+	screenLines, screenColumns = 60, 100
+	// maxRemarks is how many kinds of remark are worth reading.
 	maxRemarks = 5
 )
 
+// screen is how many lines it may take: more where they are narrow.
+func (t *terminal) screen() int { return screenLines * max(screenColumns, t.width) / t.width }
+
+// used is how many lines there are.
+func (t *terminal) used() int { return strings.Count(t.b.String(), "\n") }
+
+// lines is how many a text takes, and listed how many a list takes with its heading.
+func (t *terminal) lines(text string) int { return len(typeset.Wrap(text, t.width)) }
+
+func (t *terminal) listed(texts []string) int {
+	n := 2
+	for _, text := range texts {
+		n += t.entry(text)
+	}
+	return n
+}
+
+// entry is how many lines a text of a list takes.
+func (t *terminal) entry(text string) int { return len(typeset.Wrap(text, t.width-2)) }
+
+// limits are what limits each path, with what explains it if there is room for so many lines.
+func (t *terminal) limits(b report.Brief, room int) []string {
+	if t.listed(b.Limits) <= room {
+		return b.Limits
+	}
+	return b.Short
+}
+
 // remarks are as many as the screen has room for, and how many there are besides.
 func (t *terminal) remarks(b report.Brief) []string {
-	lines := func(texts ...string) (n int) {
-		for _, text := range texts {
-			n += len(typeset.Wrap(text, t.width-2))
-		}
-		return n
-	}
-	room := screen - strings.Count(t.b.String(), "\n") - 2 - lines(b.Counts...) - 1 - lines(b.More)
+	room := t.screen() - t.used() - t.listed(b.Counts) - 1 - t.lines(b.More)
 	var shown []string
 	for i, r := range b.Remarks {
 		rest := 0
 		if i < len(b.Remarks)-1 {
 			rest = 1 // the line that counts them
 		}
-		if room -= lines(r); len(shown) == maxRemarks || room < rest {
+		if room -= t.entry(r); len(shown) == maxRemarks || room < rest {
 			return append(shown, fmt.Sprintf("and %s of another kind", quantity.Count(len(b.Remarks)-i, "remark")))
 		}
 		shown = append(shown, r)
