@@ -82,6 +82,9 @@ type Open struct {
 	// MaxRateBitsPerSecond is the client's own bound of the test, as READY's is the
 	// server's; absent without.
 	MaxRateBitsPerSecond float64 `json:"max_rate_bits_per_second,omitempty"`
+	// SenderPaces says that the client sends on this connection, and its congestion
+	// control sets a pacing rate by itself: the receiver is woken for batches then.
+	SenderPaces bool `json:"sender_paces,omitempty"`
 	// Run tells the tests of one run from those of others; a client that names none is
 	// known by its address.
 	Run string `json:"run,omitempty"`
@@ -114,6 +117,8 @@ type Ready struct {
 	ClockID string `json:"clock_id,omitempty"`
 	// EndsEarly says that SENT from the client ends the count of a tcp test.
 	EndsEarly bool `json:"ends_early,omitempty"`
+	// SenderPaces is that of OPEN where the server sends.
+	SenderPaces bool `json:"sender_paces,omitempty"`
 	// FTP is where the file of an ftp test is.
 	FTP *FTP `json:"ftp,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -38,6 +39,8 @@ type Conn struct {
 	taken    int // bytes in this turn
 	// call belongs to the goroutine that transfers.
 	call call
+	// lowWater is how many bytes wake a receiver, 0 for any.
+	lowWater atomic.Int64
 	// pipe, unless nil, is what a payload is sent from that is not copied.
 	pipe *payloadPipe
 	// stamps is nil unless time stamps were asked for.

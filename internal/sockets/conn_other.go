@@ -197,6 +197,9 @@ func (c *Conn) value(of func(fd int) int) (v int) {
 // CongestionControl is unknown here.
 func (c *Conn) CongestionControl() string { return "" }
 
+// CongestionControlOf is unknown here.
+func CongestionControlOf(syscall.Conn) string { return "" }
+
 // NoDelay turns Nagle's algorithm off.
 func (c *Conn) NoDelay() error {
 	if tcp, ok := c.sock.(*net.TCPConn); ok {
@@ -311,6 +314,12 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 		return fmt.Errorf("bind to interface %s: %w", device, ErrUnsupported)
 	}
 }
+
+// SetReceiveLowWater does nothing here.
+func (c *Conn) SetReceiveLowWater(int, time.Duration) error { return nil }
+
+// ReceiveLowWater is 0: any byte wakes a receiver here.
+func (c *Conn) ReceiveLowWater() int { return 0 }
 
 // Unread is unknown here.
 func (c *Conn) Unread() int64 { return 0 }

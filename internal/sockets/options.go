@@ -1,6 +1,14 @@
 package sockets
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Paces says that a congestion control of this name sets a pacing rate by itself: BBR does,
+// of any version.
+func Paces(congestion string) bool { return strings.HasPrefix(congestion, "bbr") }
 
 // Options are what a test asks of a TCP socket beyond the defaults; a zero
 // field asks nothing. Other systems than Linux refuse those with a tag, by its name.

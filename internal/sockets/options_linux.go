@@ -2,10 +2,12 @@ package sockets
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -153,6 +155,18 @@ func (c *Conn) CongestionControl() string {
 	return name
 }
 
+// CongestionControlOf is that of a connection which is no Conn yet.
+func CongestionControlOf(c syscall.Conn) (name string) {
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { name, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) })
+	}
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // NoDelay turns Nagle's algorithm off.
 func (c *Conn) NoDelay() error {
 	return c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) })
@@ -215,7 +229,32 @@ func mapped(a [16]byte) bool {
 	return bytes.Equal(a[:12], []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff})
 }
 
-// Unread is how many bytes have arrived that were not read (SIOCINQ, tcp(7)).
+// SetReceiveLowWater has a receiving transfer of a detached Conn wake when so many bytes
+// have arrived (SO_RCVLOWAT, socket(7)), or after wait with those that have, ErrTick if
+// none. TCP acknowledges as before: the kernel looks at what the program waits for
+// (__tcp_ack_snd_check in net/ipv4/tcp_input.c). It makes the receive buffer large enough
+// for twice as much, if nobody fixed its size, and wakes the program early where the window
+// is about to close (tcp_set_rcvlowat, tcp_epollin_ready).
+func (c *Conn) SetReceiveLowWater(bytes int, wait time.Duration) error {
+	tick := unix.NsecToTimeval(wait.Nanoseconds())
+	err := c.ask(func() error {
+		return errors.Join(
+			unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tick),
+			unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes),
+		)
+	})
+	if err != nil {
+		return fmt.Errorf("wake the receiver every %d bytes: %w", bytes, err)
+	}
+	c.lowWater.Store(int64(bytes))
+	return nil
+}
+
+// ReceiveLowWater is how many bytes wake a receiver, 0 for any.
+func (c *Conn) ReceiveLowWater() int { return int(c.lowWater.Load()) }
+
+// Unread is how many bytes have arrived that the program could have read (SIOCINQ,
+// tcp(7)): without those that wait until there are enough.
 func (c *Conn) Unread() int64 {
 	unread := 0
 	err := c.ask(func() (err error) {
@@ -225,5 +264,5 @@ func (c *Conn) Unread() int64 {
 	if err != nil {
 		return 0 // the connection has ended
 	}
-	return int64(unread)
+	return max(int64(unread)-c.lowWater.Load(), 0)
 }

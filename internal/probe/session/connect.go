@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -88,6 +89,9 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 	}
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
 	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond, Run: ownRun()}
+	if ClientSends(req.Spec, flow) {
+		offer.SenderPaces = sockets.Paces(cmp.Or(req.Spec.CongestionControl, sockets.CongestionControlOf(c)))
+	}
 	if req.Placed {
 		offer.HostID, offer.CPUs = hostinfo.HostID(), thread.AllowedCPUs()
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// backlogBytes bounds what each of many flows queues unsent: thousands of
+// BacklogBytes bounds what each of many flows queues unsent: thousands of
 // full-sized send buffers would hold gigabytes, to be drained after the test.
-const backlogBytes = 128 << 10
+const BacklogBytes = 128 << 10
 
 // OptionsOf is what a spec asks of one socket, whether it sends or not.
 func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
 	o := sockets.OptionsOf(spec, sends)
 	if sends && SharesPoller(spec) {
-		o.Backlog = backlogBytes
+		o.Backlog = BacklogBytes
 	}
 	return o
 }

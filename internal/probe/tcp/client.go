@@ -162,7 +162,7 @@ func (t *test) build(f *flow) (err error) {
 		}
 		return err
 	}
-	f.receive = newReceiver(w, spec, t.bulk.buffer(f.Conn, spec, f.number))
+	f.receive = newReceiver(w, spec, t.bulk.buffer(f.Conn, spec, f.number), f.Ready.SenderPaces)
 	f.receive.most = most
 	f.receive.over = t.over()
 	return nil

@@ -25,7 +25,7 @@ func outcomeOf(d measurement.Direction, payload []byte) (out measurement.Outcome
 		f.sent.Bytes = 9000
 		err = protocol.Decode(protocol.TypeReceived, payload, protocol.TypeReceived, &f.received)
 	} else {
-		f.receive = newReceiver(session.ControlConn{}, spec, nil)
+		f.receive = newReceiver(session.ControlConn{}, spec, nil, false)
 		f.receive.bins[0] = 4000
 		f.receive.count.Store(4000)
 		err = protocol.Decode(protocol.TypeSent, payload, protocol.TypeSent, &f.sent)

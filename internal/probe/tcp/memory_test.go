@@ -31,7 +31,7 @@ func FuzzMemory(f *testing.F) {
 			return
 		}
 		shared := newBulk()
-		makeOne := func() { newReceiver(near, spec, shared.buffer(near.Conn, spec, 1)) }
+		makeOne := func() { newReceiver(near, spec, shared.buffer(near.Conn, spec, 1), true) }
 		makeOne() // makes what all flows share
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +40,15 @@ func (b *bulk) close() error {
 // prepared, for how the payload is sent may depend on its congestion control.
 func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int) (*sender, error) {
 	s := &sender{ControlConn: w, payload: b.payload, slow: slowness{spec.SenderPause.Duration(), spec.SenderBurn.Duration()}}
-	if !sendsPiped(spec, w.CongestionControl()) {
+	congestion := w.CongestionControl()
+	if sockets.Paces(congestion) && spec.SendBufferBytes == 0 {
+		// What is copied long before it may leave is no longer in a cache when it does.
+		s.backlog = session.BacklogBytes
+		if err := w.SetOptions(sockets.Options{Backlog: s.backlog}); err != nil {
+			return nil, &session.Error{Op: "prepare to send", Reason: session.Unsupported, Err: err}
+		}
+	}
+	if !sendsPiped(spec, congestion) {
 		return s, nil
 	}
 	piped, err := b.pipe(w.Conn, spec, flow)
@@ -65,7 +72,7 @@ func sendsPiped(spec measurement.Spec, congestion string) bool {
 	if spec.SendMethod != measurement.SendFast {
 		return spec.SendMethod == measurement.SendZerocopy
 	}
-	return !strings.HasPrefix(congestion, "bbr") && !spec.MPTCP
+	return !sockets.Paces(congestion) && !spec.MPTCP
 }
 
 // pipe has the connection of flow number flow send from a pipe, and is the payload
@@ -144,6 +151,7 @@ func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 		e["receive_wait"] = measurement.WaitPoller
 	}
 	session.SetBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
+	session.SetBytes(e, "receive_low_water_bytes", r.lowWater)
 	if spec.WindowBytes > 0 {
 		session.SetBytes(e, "window_clamp_bytes", r.WindowClamp())
 	}
@@ -166,6 +174,7 @@ func senderEffective(s *sender, spec measurement.Spec) map[string]string {
 		e["congestion_control"] = cc
 	}
 	session.SetBytes(e, "send_buffer_bytes", s.SendBuffer())
+	session.SetBytes(e, "unsent_low_water_bytes", s.backlog)
 	session.SetBytes(e, "mss_bytes", s.MSS())
 	if spec.MPTCP {
 		e["transport"] = "tcp"

@@ -28,7 +28,9 @@ type receiver struct {
 	buf    []byte
 	// clamp is the window to be renewed with every bin, 0 none.
 	clamp int
-	grace time.Duration
+	// lowWater is how many bytes wake it, 0 for any.
+	lowWater int
+	grace    time.Duration
 	// count is all that was received so far, for progress.
 	count atomic.Int64
 	// most is how many bytes of SENT are read, 0 for what any frame may have.
@@ -43,8 +45,8 @@ type receiver struct {
 	info []measurement.ReceiverInfo
 }
 
-// newReceiver receives into buf.
-func newReceiver(conn session.ControlConn, spec measurement.Spec, buf []byte) *receiver {
+// newReceiver receives into buf what a sender sends, whose congestion control paces or not.
+func newReceiver(conn session.ControlConn, spec measurement.Spec, buf []byte, paced bool) *receiver {
 	n, width := session.BinsOf(spec)
 	r := &receiver{
 		ControlConn: conn,
@@ -59,7 +61,25 @@ func newReceiver(conn session.ControlConn, spec measurement.Spec, buf []byte) *r
 	if session.SharesPoller(spec) {
 		r.clamp = int(spec.WindowBytes)
 	}
+	if paced && waitsForBatches(spec) {
+		r.lowWater = batchBytes
+	}
 	return r
+}
+
+const (
+	// What is paced arrives packet by packet, and to wake a thread for each costs more than
+	// the packet. So the receiver wakes when batchBytes have arrived, or after batchWait with
+	// those that have: across one hop on 2 CPUs, bbr then carried 1.2 to 1.9 times as much.
+	// What is not paced arrives in bursts: cubic carried 5 to 20 % less so.
+	batchBytes = 256 << 10
+	batchWait  = 5 * time.Millisecond
+)
+
+// waitsForBatches says whether a receiver is to. Not if the test is of what the receiver
+// does with its window: its size, or a program that is slow.
+func waitsForBatches(spec measurement.Spec) bool {
+	return spec.WindowBytes == 0 && spec.ReceiveBufferBytes == 0 && spec.ReceiverPause == 0 && spec.ReceiverBurn == 0 && !spec.MPTCP
 }
 
 // stalled says that nothing arrived in the second half of the count.
@@ -103,9 +123,22 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		}
 		defer s.End()
 	}
+	if r.Conn.Attached() {
+		r.lowWater = 0 // the poller would not wake it for fewer
+	}
+	if r.lowWater > 0 {
+		if err := r.SetReceiveLowWater(r.lowWater, batchWait); err != nil {
+			return nil, err
+		}
+	}
 	finish := func(at time.Duration) error {
 		done, r.full = true, min(int(at/r.width), len(r.bins))
 		watch()
+		if r.lowWater > 0 { // what follows is short
+			if err := r.SetReceiveLowWater(0, sockets.Tick); err != nil {
+				return err
+			}
+		}
 		return session.OnFreshStack(r.finished)
 	}
 	for {

@@ -39,7 +39,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if send != nil {
 		defer open.Test.Meter.Add(true, send.sent.Load)()
 	}
-	ready.EndsEarly = true
+	ready.EndsEarly, ready.SenderPaces = true, send != nil && sockets.Paces(w.CongestionControl())
 	start, err := w.AwaitStart(ready, longest)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start
 	unclamp, counted := func() {}, func() {}
 	err := session.OnFreshStack(func() error {
 		spec := open.Spec
-		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Number))
+		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Number), open.SenderPaces)
 		r.start = start
 		unclamp = keepClamp(w.Conn, spec)
 		counted = open.Test.Meter.Add(false, r.count.Load)
