@@ -38,6 +38,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 		{"the faster way with MPTCP", measurement.Spec{CongestionControl: "reno", MPTCP: true}, map[string]string{"send_method": measurement.SentCopy}},
 		{"copy", measurement.Spec{SendMethod: measurement.SendCopy, CopyPayload: true},
 			map[string]string{"send_method": measurement.SentCopy, "receive_method": measurement.ReceivedCopy}},
+		{"no batches", measurement.Spec{CongestionControl: "reno"}, map[string]string{"receive_low_water_bytes": "", "unsent_low_water_bytes": ""}},
 		{"pacing", measurement.Spec{PacingBitsPerSecond: 80e6}, nil},
 		{"device", measurement.Spec{Device: "lo"}, nil},
 		{"source ports", measurement.Spec{SourcePort: port, Flows: 2}, nil},

@@ -96,6 +96,39 @@ func TestOverAndOver(t *testing.T) {
 	}
 }
 
+// A receiver with a low water waits for so many bytes, and takes fewer when its wait is over.
+func TestReceiveLowWater(t *testing.T) {
+	near, far := conns(t, "127.0.0.1:0")
+	const enough = 10_000
+	testutil.OK(t, far.SetReceiveLowWater(enough, 5*time.Millisecond))
+	if n, err := far.Read(make([]byte, 2*enough)); n != 0 || !errors.Is(err, ErrTick) {
+		t.Errorf("%d bytes of nothing, %v", n, err)
+	}
+	if _, err := near.Write(make([]byte, enough-1)); err != nil {
+		t.Fatal(err)
+	}
+	if unread := far.Unread(); unread != 0 {
+		t.Errorf("%d bytes could have been read", unread)
+	}
+	if n, err := read(t, func() (int, error) { return far.Read(make([]byte, 2*enough)) }); n != enough-1 || err != nil {
+		t.Errorf("%d bytes, %v, want those that there are", n, err)
+	}
+	testutil.OK(t, far.SetReceiveLowWater(enough, 20*time.Second))
+	came := make(chan int)
+	go func() {
+		n, _ := far.Read(make([]byte, 2*enough))
+		came <- n
+	}()
+	for range 2 {
+		if _, err := near.Write(make([]byte, enough/2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := <-came; n < enough {
+		t.Errorf("%d bytes woke it, want %d", n, enough)
+	}
+}
+
 func TestTransfer(t *testing.T) {
 	near, far := conns(t, "127.0.0.1:0")
 	if far.Readable() {
