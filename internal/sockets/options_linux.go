@@ -231,7 +231,7 @@ func mapped(a [16]byte) bool {
 
 // SetReceiveLowWater has a receiving transfer of a detached Conn wake when so many bytes
 // have arrived (SO_RCVLOWAT, socket(7)), or after wait with those that have, ErrTick if
-// none. TCP acknowledges as before: the kernel looks at what the program waits for
+// none. One that found fewer waits for as many again, or for that long. TCP acknowledges as before: the kernel looks at what the program waits for
 // (__tcp_ack_snd_check in net/ipv4/tcp_input.c). It makes the receive buffer large enough
 // for twice as much, if nobody fixed its size, and wakes the program early where the window
 // is about to close (tcp_set_rcvlowat, tcp_epollin_ready).
