@@ -318,9 +318,6 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 // SetReceiveLowWater does nothing here.
 func (c *Conn) SetReceiveLowWater(int, time.Duration) error { return nil }
 
-// ReceiveLowWater is 0: any byte wakes a receiver here.
-func (c *Conn) ReceiveLowWater() int { return 0 }
-
 // Unread is unknown here.
 func (c *Conn) Unread() int64 { return 0 }
 

@@ -250,9 +250,6 @@ func (c *Conn) SetReceiveLowWater(bytes int, wait time.Duration) error {
 	return nil
 }
 
-// ReceiveLowWater is how many bytes wake a receiver, 0 for any.
-func (c *Conn) ReceiveLowWater() int { return int(c.lowWater.Load()) }
-
 // Unread is how many bytes have arrived that the program could have read (SIOCINQ,
 // tcp(7)): without those that wait until there are enough.
 func (c *Conn) Unread() int64 {
