@@ -17,16 +17,17 @@ import (
 type Brief struct {
 	Verdicts []verdict // of the primary costs, each with its caveats in few words
 	Limits   []string  // what limits each path, alike ones together
-	Short    []string  // the same, each without what explains it
-	Counts   []string  // what else there is, one line a kind, with its count
-	Remarks  []string  // those of trials, one line a kind, the most frequent first
-	More     string    // what is told elsewhere
+	// ShortLimits are the same, those with advice by their first words.
+	ShortLimits []string
+	Counts      []string // what else there is, one line a kind, with its count
+	Remarks     []string // those of trials, one line a kind, the most frequent first
+	More        string   // what is told elsewhere
 }
 
 // Brief arranges the model for one screen.
 func (m *Model) Brief() Brief {
 	b := Brief{Verdicts: slices.Clone(m.Verdicts)}
-	b.Limits, b.Short = m.limits()
+	b.Limits, b.ShortLimits = m.limits()
 	for i := range b.Verdicts {
 		b.Verdicts[i].Text = typeset.Sentence(m.names.BriefEffect(b.Verdicts[i].cost))
 	}
@@ -84,7 +85,11 @@ func (m *Model) limits() (full, short []string) {
 	}
 	for _, l := range all {
 		of := l.path + ", " + words.List(l.tests) + ": "
-		full, short = append(full, of+l.sentence), append(short, of+firstWords(l.sentence))
+		brief := l.sentence
+		if strings.Contains(brief, "; ") { // without, what follows a colon is the answer
+			brief = firstWords(brief)
+		}
+		full, short = append(full, of+l.sentence), append(short, of+brief)
 	}
 	return full, short
 }

@@ -155,7 +155,7 @@ func (t *terminal) limits(b report.Brief, room int) []string {
 	if t.listed(b.Limits) <= room {
 		return b.Limits
 	}
-	return b.Short
+	return b.ShortLimits
 }
 
 // remarks are as many as the screen has room for, and how many there are besides.
