@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,11 +23,12 @@ import (
 func TestOptionsTakeEffect(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	port := freePorts(t, 4)
-	for _, c := range []struct {
+	type row struct {
 		name string
 		spec measurement.Spec
 		want map[string]string // of Effective
-	}{
+	}
+	rows := []row{
 		{"congestion control", measurement.Spec{CongestionControl: "reno"}, map[string]string{"congestion_control": "reno"}},
 		{"MSS", measurement.Spec{MSSBytes: 1012}, map[string]string{"mss_bytes": "1000"}}, // time stamps take 12
 		{"buffers", measurement.Spec{SendBufferBytes: 100_000, ReceiveBufferBytes: 90_000},
@@ -42,7 +44,15 @@ func TestOptionsTakeEffect(t *testing.T) {
 		{"pacing", measurement.Spec{PacingBitsPerSecond: 80e6}, nil},
 		{"device", measurement.Spec{Device: "lo"}, nil},
 		{"source ports", measurement.Spec{SourcePort: port, Flows: 2}, nil},
-	} {
+	}
+	available, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+	testutil.OK(t, err)
+	if os.Geteuid() == 0 && slices.Contains(strings.Fields(string(available)), "bbr") { // others may be refused it
+		rows = append(rows,
+			row{"batches of a paced flow", measurement.Spec{CongestionControl: "bbr"}, map[string]string{"receive_low_water_bytes": "262144", "unsent_low_water_bytes": "131072"}},
+			row{"no batches with a window", measurement.Spec{CongestionControl: "bbr", WindowBytes: 100_000}, map[string]string{"receive_low_water_bytes": ""}})
+	}
+	for _, c := range rows {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
 			t.Run(c.name+" "+string(direction), func(t *testing.T) {
 				spec := c.spec

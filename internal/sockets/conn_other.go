@@ -315,6 +315,9 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 	}
 }
 
+// UnsentLowWater is 0: nothing bounds it here.
+func (c *Conn) UnsentLowWater() int { return 0 }
+
 // SetReceiveLowWater does nothing here.
 func (c *Conn) SetReceiveLowWater(int, time.Duration) error { return nil }
 

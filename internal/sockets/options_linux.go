@@ -145,13 +145,10 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 // CongestionControl is the kernel name of the algorithm in use, empty if unknown.
 func (c *Conn) CongestionControl() string {
 	var name string
-	err := c.ask(func() (err error) {
-		name, err = unix.GetsockoptString(c.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-		return err
+	_ = c.ask(func() error {
+		name = congestionControl(c.fd)
+		return nil
 	})
-	if err != nil {
-		return ""
-	}
 	return name
 }
 
@@ -159,13 +156,21 @@ func (c *Conn) CongestionControl() string {
 func CongestionControlOf(c syscall.Conn) (name string) {
 	raw, err := c.SyscallConn()
 	if err == nil {
-		err = raw.Control(func(fd uintptr) { name, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) })
+		_ = raw.Control(func(fd uintptr) { name = congestionControl(int(fd)) }) // a closed one has none
 	}
+	return name
+}
+
+func congestionControl(fd int) string {
+	name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 	if err != nil {
 		return ""
 	}
 	return name
 }
+
+// UnsentLowWater bounds in bytes what waits in the socket unsent, 0 where nothing does.
+func (c *Conn) UnsentLowWater() int { return c.intOption(unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT) }
 
 // NoDelay turns Nagle's algorithm off.
 func (c *Conn) NoDelay() error {
@@ -231,10 +236,11 @@ func mapped(a [16]byte) bool {
 
 // SetReceiveLowWater has a receiving transfer of a detached Conn wake when so many bytes
 // have arrived (SO_RCVLOWAT, socket(7)), or after wait with those that have, ErrTick if
-// none. One that found fewer waits for as many again, or for that long. TCP acknowledges as before: the kernel looks at what the program waits for
-// (__tcp_ack_snd_check in net/ipv4/tcp_input.c). It makes the receive buffer large enough
-// for twice as much, if nobody fixed its size, and wakes the program early where the window
-// is about to close (tcp_set_rcvlowat, tcp_epollin_ready).
+// none. One that found fewer waits for as many again, or for that long. TCP acknowledges as
+// before: the kernel looks at what the program waits for (__tcp_ack_snd_check in
+// net/ipv4/tcp_input.c). It makes the receive buffer large enough for twice as much, if
+// nobody fixed its size, and wakes the program early where the window is about to close
+// (tcp_set_rcvlowat, tcp_epollin_ready).
 func (c *Conn) SetReceiveLowWater(bytes int, wait time.Duration) error {
 	tick := unix.NsecToTimeval(wait.Nanoseconds())
 	err := c.ask(func() error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/thread"
@@ -89,7 +90,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 	}
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
 	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond, Run: ownRun()}
-	if ClientSends(req.Spec, flow) {
+	if req.Spec.Kind == measurement.TCP && ClientSends(req.Spec, flow) {
 		offer.SenderPaces = sockets.Paces(cmp.Or(req.Spec.CongestionControl, sockets.CongestionControlOf(c)))
 	}
 	if req.Placed {

@@ -13,6 +13,7 @@ import (
 
 // BacklogBytes bounds what each of many flows queues unsent: thousands of
 // full-sized send buffers would hold gigabytes, to be drained after the test.
+// It bounds a paced flow, too, whose bytes are to be in a cache when they leave.
 const BacklogBytes = 128 << 10
 
 // OptionsOf is what a spec asks of one socket, whether it sends or not.

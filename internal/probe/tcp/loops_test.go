@@ -29,7 +29,7 @@ func TestStreamLoopsDoNotAllocate(t *testing.T) {
 			s, err := shared.newSender(near, spec, 0)
 			testutil.OK(t, err)
 			s.mustFinish = true
-			r := newReceiver(far, spec, make([]byte, discardBytes), spec.CopyPayload)
+			r := newReceiver(far, spec, make([]byte, discardBytes), true)
 			r.start = time.Now()
 			done := make(chan struct{})
 			go func() {

@@ -43,8 +43,7 @@ func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int)
 	congestion := w.CongestionControl()
 	if sockets.Paces(congestion) && spec.SendBufferBytes == 0 {
 		// What is copied long before it may leave is no longer in a cache when it does.
-		s.backlog = session.BacklogBytes
-		if err := w.SetOptions(sockets.Options{Backlog: s.backlog}); err != nil {
+		if err := w.SetOptions(sockets.Options{Backlog: session.BacklogBytes}); err != nil {
 			return nil, &session.Error{Op: "prepare to send", Reason: session.Unsupported, Err: err}
 		}
 	}
@@ -174,7 +173,7 @@ func senderEffective(s *sender, spec measurement.Spec) map[string]string {
 		e["congestion_control"] = cc
 	}
 	session.SetBytes(e, "send_buffer_bytes", s.SendBuffer())
-	session.SetBytes(e, "unsent_low_water_bytes", s.backlog)
+	session.SetBytes(e, "unsent_low_water_bytes", s.UnsentLowWater())
 	session.SetBytes(e, "mss_bytes", s.MSS())
 	if spec.MPTCP {
 		e["transport"] = "tcp"

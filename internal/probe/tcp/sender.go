@@ -45,8 +45,6 @@ type sender struct {
 	mustFinish bool
 	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
 	most int
-	// backlog bounds what waits unsent, 0 where nothing does.
-	backlog int
 	// info is asked for samples where no goroutine of its own takes them.
 	info *tcpinfo.Sampler
 	// over, unless nil, says that the sender is to end before the receiver stops it.
