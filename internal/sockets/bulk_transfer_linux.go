@@ -38,7 +38,9 @@ func (c *Conn) ReadOver(p []byte, n int) (int, error) {
 	if c.attached != nil {
 		return c.Read(p[:min(n, len(p))])
 	}
-	got, err := c.over(unix.SYS_RECVMSG, p, n, 0)
+	got, err := c.batched(0, func(flags int) (int, error) {
+		return c.over(unix.SYS_RECVMSG, p, n, uintptr(flags))
+	})
 	if got == 0 && err == nil {
 		return 0, io.EOF
 	}

@@ -236,8 +236,7 @@ func mapped(a [16]byte) bool {
 
 // SetReceiveLowWater has a receiving transfer of a detached Conn wake when so many bytes
 // have arrived (SO_RCVLOWAT, socket(7)), or after wait with those that have, ErrTick if
-// none. One that found fewer waits for as many again, or for that long. TCP acknowledges as
-// before: the kernel looks at what the program waits for (__tcp_ack_snd_check in
+// none. What is there already is read at once. TCP acknowledges as before: the kernel looks at what the program waits for (__tcp_ack_snd_check in
 // net/ipv4/tcp_input.c). It makes the receive buffer large enough for twice as much, if
 // nobody fixed its size, and wakes the program early where the window is about to close
 // (tcp_set_rcvlowat, tcp_epollin_ready).
@@ -254,6 +253,18 @@ func (c *Conn) SetReceiveLowWater(bytes int, wait time.Duration) error {
 	}
 	c.lowWater.Store(int64(bytes))
 	return nil
+}
+
+// batched is one receive with flags, which takes what there is before it waits for a batch:
+// one that took less than a batch would wait with it for another, and what it returned then
+// would have come in two.
+func (c *Conn) batched(flags int, receive func(flags int) (int, error)) (int, error) {
+	if c.lowWater.Load() > 0 {
+		if n, err := receive(flags | unix.MSG_DONTWAIT); !errors.Is(err, ErrTick) {
+			return n, err
+		}
+	}
+	return receive(flags)
 }
 
 // Unread is how many bytes have arrived that the program could have read (SIOCINQ,

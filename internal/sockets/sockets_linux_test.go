@@ -113,13 +113,19 @@ func TestReceiveLowWater(t *testing.T) {
 	if n, err := read(t, func() (int, error) { return far.Read(make([]byte, 2*enough)) }); n != enough-1 || err != nil {
 		t.Errorf("%d bytes, %v, want those that there are", n, err)
 	}
-	// Enough is read at once, however long the wait.
+	// What is there is read at once, however long the wait.
 	testutil.OK(t, far.SetReceiveLowWater(enough, time.Hour))
-	if _, err := near.Write(make([]byte, enough)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := far.Read(make([]byte, 2*enough)); n != enough || err != nil {
-		t.Errorf("%d bytes, %v, want %d", n, err, enough)
+	for name, receive := range map[string]func() (int, error){
+		"read": func() (int, error) { return far.Read(make([]byte, 2*enough)) },
+		"over": func() (int, error) { return far.ReadOver(make([]byte, 2*enough), 2*enough) },
+		"drop": func() (int, error) { return far.Discard(make([]byte, 2*enough)) },
+	} {
+		if _, err := near.Write(make([]byte, enough-1)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := receive(); n != enough-1 || err != nil {
+			t.Errorf("%s: %d bytes, %v, want %d", name, n, err, enough-1)
+		}
 	}
 }
 

@@ -154,6 +154,18 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		}
 		at := time.Since(r.start)
 		since := came.since(at)
+		payload := left > 0
+		if payload {
+			left -= n
+			bin := int(at / r.width)
+			if bin != last && bin < len(r.bins) {
+				r.renewClamp()
+			}
+			r.book(int64(n), since, at, bin)
+			last = bin
+			r.count.Add(int64(n))
+		}
+		// What was read across the end is counted: some of it came before.
 		if !done && (at >= end || r.over != nil && r.over.Load()) {
 			if err := finish(at); err != nil {
 				return nil, err
@@ -166,15 +178,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			return nil, err
 		}
 		alive = alive || done && n > 0
-		if left > 0 {
-			left -= n
-			bin := int(at / r.width)
-			if bin != last && bin < len(r.bins) {
-				r.renewClamp()
-			}
-			r.book(int64(n), since, at, bin)
-			last = bin
-			r.count.Add(int64(n))
+		if payload {
 			r.slow.rest()
 		}
 		if err := r.Guard.Halted(); err != nil {
