@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"errors"
 	"io"
 	"syscall"
 	"unsafe"
@@ -38,9 +39,13 @@ func (c *Conn) ReadOver(p []byte, n int) (int, error) {
 	if c.attached != nil {
 		return c.Read(p[:min(n, len(p))])
 	}
-	got, err := c.batched(0, func(flags int) (int, error) {
-		return c.over(unix.SYS_RECVMSG, p, n, uintptr(flags))
-	})
+	got, err := 0, ErrTick
+	if c.batches() {
+		got, err = c.over(unix.SYS_RECVMSG, p, n, unix.MSG_DONTWAIT)
+	}
+	if errors.Is(err, ErrTick) {
+		got, err = c.over(unix.SYS_RECVMSG, p, n, 0)
+	}
 	if got == 0 && err == nil {
 		return 0, io.EOF
 	}

@@ -237,9 +237,12 @@ func (c *Conn) Discard(p []byte) (int, error) {
 
 // receive is one recv; 0 bytes are the end.
 func (c *Conn) receive(p []byte, flags int) (int, error) {
-	n, err := c.batched(flags, func(flags int) (int, error) {
-		return c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags)
-	})
+	if c.batches() && flags&unix.MSG_DONTWAIT == 0 {
+		if n, err := c.receive(p, flags|unix.MSG_DONTWAIT); !errors.Is(err, ErrTick) {
+			return n, err
+		}
+	}
+	n, err := c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags)
 	if n == 0 && err == nil {
 		return 0, io.EOF
 	}

@@ -255,17 +255,9 @@ func (c *Conn) SetReceiveLowWater(bytes int, wait time.Duration) error {
 	return nil
 }
 
-// batched is one receive with flags, which takes what there is before it waits for a batch:
-// one that took less than a batch would wait with it for another, and what it returned then
-// would have come in two.
-func (c *Conn) batched(flags int, receive func(flags int) (int, error)) (int, error) {
-	if c.lowWater.Load() > 0 {
-		if n, err := receive(flags | unix.MSG_DONTWAIT); !errors.Is(err, ErrTick) {
-			return n, err
-		}
-	}
-	return receive(flags)
-}
+// batches says that a receive takes what there is before it waits: one that took less than
+// the low water would wait with it for as many again, and return what came at two times.
+func (c *Conn) batches() bool { return c.lowWater.Load() > 0 }
 
 // Unread is how many bytes have arrived that the program could have read (SIOCINQ,
 // tcp(7)): without those that wait until there are enough.
