@@ -70,7 +70,10 @@ func machines(ctx context.Context, arguments []string) error {
 	}
 	debug.SetGCPercent(spareHeap)
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	begins := newStarter()
+	var beginning sync.WaitGroup
+	beginning.Go(func() { begins.run(ctx) })
+	defer func() { cancel(); beginning.Wait() }()
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
@@ -88,7 +91,7 @@ func machines(ctx context.Context, arguments []string) error {
 		leave := func() { once.Do(func() { <-places }) }
 		all.Go(func() {
 			defer leave()
-			if err := machine(ctx, arguments[0], file, coder, i, leave); err != nil {
+			if err := machine(ctx, arguments[0], file, coder, begins, i, leave); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 			}
 		})
@@ -99,7 +102,7 @@ func machines(ctx context.Context, arguments []string) error {
 
 // machine is one of them: even ones are sources, odd ones destinations. Joined is called once
 // it is at the broker.
-func machine(ctx context.Context, at string, file join.File, coder *samples.Coder, i int, joined func()) error {
+func machine(ctx context.Context, at string, file join.File, coder *samples.Coder, begins *starter, i int, joined func()) error {
 	label := "role=client"
 	if i%2 == 1 {
 		label = "role=server"
@@ -110,7 +113,7 @@ func machine(ctx context.Context, at string, file join.File, coder *samples.Code
 			Interfaces:  []agent.Interface{{Name: "eth0", MTUBytes: 1500, Addresses: []netip.Addr{address(i)}}},
 			Environment: map[string]string{"host": name(i), "kernel": "simulated", "cpus": "48"},
 		},
-		Clock: newPlanted(), Run: pretend,
+		Clock: newPlanted(), Run: begins.pretend,
 		Prove: func(_ context.Context, r probe.Request) (probe.Proof, error) {
 			return probe.Proof{Local: netip.AddrPortFrom(address(i), 1), Client: netip.AddrPortFrom(address(i), 1), Server: r.Target, ReceivedTTL: 64}, nil
 		},
@@ -136,7 +139,7 @@ func address(i int) netip.Addr {
 const network = "10.77.0.0/16"
 
 // pretend is a test without any load.
-func pretend(ctx context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+func (s *starter) pretend(ctx context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
 	at := time.Now()
 	if r.Prepared != nil {
 		var err error
@@ -152,8 +155,10 @@ func pretend(ctx context.Context, r probe.Request, _ func(measurement.Progress))
 	if time.Until(at) < 0 && r.Prepared != nil {
 		late = 1
 	}
-	time.Sleep(time.Until(at))
-	started := time.Now()
+	started, err := s.begin(ctx, at)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
 	common := told + started.Sub(at)
 	defer sampled(r, started)()
 	// Not a timer and a channel: thousands come here at the same moment, one after the other.

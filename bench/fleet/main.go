@@ -10,8 +10,8 @@
 //     simulated, and takes a message each way and path all the same);
 //   - told: how far apart the moments are at which the sources were told to start, by a clock
 //     that all processes of this machine share: what the estimates of their clocks are off;
-//   - spread: how far apart they did start, each woken by a timer of its own: those of
-//     thousands that share these CPUs start one after the other;
+//   - spread: how far apart they did start: the sources of a process one after the other, on
+//     a thread that waits as a source's does;
 //   - samples/s: of simulated flows, sampled and packed by the agents, that were on the disk,
 //     from the start of a test of 10 s until the last was there;
 //   - back: from the start of a coordinator in place of one that ended until all machines
