@@ -78,6 +78,13 @@ func (s *starter) beginNext(ctx context.Context, first time.Time) error {
 		return err
 	}
 	defer begun()
+	// Nobody is told before all began: waking one takes longer than to begin the next.
+	var told []func()
+	defer func() {
+		for _, tell := range told {
+			tell()
+		}
+	}()
 	for {
 		at, any := s.next()
 		now := time.Now()
@@ -90,7 +97,7 @@ func (s *starter) beginNext(ctx context.Context, first time.Time) error {
 		s.mu.Lock()
 		next := heap.Pop(&s.waiting).(start)
 		s.mu.Unlock()
-		next.begun <- time.Now()
+		told = append(told, func() { next.begun <- now })
 	}
 }
 
