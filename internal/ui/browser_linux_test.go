@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/testutil/chromium"
 )
 
 // beyond are the elements that reach beyond the window and do not scroll.
@@ -24,104 +25,104 @@ const beyond = `(() => {
 // The page of a run with 30 pairs goes on while it is looked at, wide and narrow, light and
 // dark, and has the report when the run is over, also after the program has ended.
 func TestBrowserLive(t *testing.T) {
-	b := openTab(t)
+	b := chromium.OpenTab(t)
 	for _, shot := range []struct {
 		name, scheme  string
 		width, height int
 	}{{"light", "light", 1100, 2000}, {"dark", "dark", 1100, 2000}, {"phone", "light", 390, 3400}} {
 		t.Run(shot.name, func(t *testing.T) {
-			b.t, b.asked = t, nil
+			b.For(t)
 			s := event.NewStream()
 			page := serve(t, s)
 			begun(s)
 			seconds(s, 1, 25, 30)
-			b.show(shot.width, shot.height, shot.scheme)
-			b.open(page.URL())
-			b.until(`document.querySelectorAll(".pair canvas").length == 30`)
-			b.until(`document.querySelector("#live-now dd").textContent.includes("Gbit/s")`)
+			b.Show(shot.width, shot.height, shot.scheme)
+			b.Open(page.URL())
+			b.Until(`document.querySelectorAll(".pair canvas").length == 30`)
+			b.Until(`document.querySelector("#live-now dd").textContent.includes("Gbit/s")`)
 			seconds(s, 25, 40, 30)
-			b.until(`document.querySelector("#live-hops").textContent.includes("195")`) // the last second's
+			b.Until(`document.querySelector("#live-hops").textContent.includes("195")`) // the last second's
 			var fleet string
 			const want = "machines 59, pairs ready 29, pairs running 29, pairs lost 1, seats waiting 0, clocks within 80.0 µs, disk behind 4s, blocks made coarser 17"
-			if b.eval(`[...document.querySelectorAll("#live-fleet dl div")].map(e => e.children[0].textContent + " " + e.children[1].textContent.replace("\u00a0", " ")).join(", ")`, &fleet); fleet != want {
+			if b.Eval(`[...document.querySelectorAll("#live-fleet dl div")].map(e => e.children[0].textContent + " " + e.children[1].textContent.replace("\u00a0", " ")).join(", ")`, &fleet); fleet != want {
 				t.Errorf("the fleet is %q", fleet)
 			}
 			var wide []string
-			if b.eval(beyond, &wide); len(wide) > 0 {
+			if b.Eval(beyond, &wide); len(wide) > 0 {
 				t.Errorf("beyond the edge are %q", wide)
 			}
-			if n := b.picture("live-" + shot.name); n < 30 {
+			if n := b.Picture("live-" + shot.name); n < 30 {
 				t.Errorf("the picture has %d colours: nothing was drawn", n)
 			}
 			over(t, s, page)
-			b.until(`document.querySelector("#live-report #verdict")`)
+			b.Until(`document.querySelector("#live-report #verdict")`)
 			if shot.name == "dark" { // another run follows, of one pair
 				begun(s)
-				b.until(`document.querySelectorAll(".pair").length == 0 && !document.querySelector("#live-report #verdict")`)
+				b.Until(`document.querySelectorAll(".pair").length == 0 && !document.querySelector("#live-report #verdict")`)
 				seconds(s, 1, 25, 1)
-				b.until(`document.querySelectorAll(".pair canvas").length == 1`)
+				b.Until(`document.querySelectorAll(".pair canvas").length == 1`)
 				over(t, s, page)
-				b.until(`document.querySelector("#live-report #verdict")`)
+				b.Until(`document.querySelector("#live-report #verdict")`)
 			}
-			if b.eval(beyond, &wide); len(wide) > 0 {
+			if b.Eval(beyond, &wide); len(wide) > 0 {
 				t.Errorf("with the report, beyond the edge are %q", wide)
 			}
-			if n := b.picture("over-" + shot.name); n < 30 {
+			if n := b.Picture("over-" + shot.name); n < 30 {
 				t.Errorf("the picture has %d colours: nothing was drawn", n)
 			}
 			s.Close()
-			b.until(`document.documentElement.dataset.over == "true"`)
+			b.Until(`document.documentElement.dataset.over == "true"`)
 			if err := page.Close(); err != nil {
 				t.Error(err)
 			}
 			var title string
-			if b.eval("document.title", &title); title != "What a firewall of 20 instances carries · hopbench" {
+			if b.Eval("document.title", &title); title != "What a firewall of 20 instances carries · hopbench" {
 				t.Errorf("the title is %q", title)
 			}
-			b.quiet(page.URL())
+			b.Quiet(page.URL())
 		})
 	}
 }
 
 // A page whose run is killed says so.
 func TestBrowserRunIsKilled(t *testing.T) {
-	b := openTab(t)
+	b := chromium.OpenTab(t)
 	s := event.NewStream()
 	page := serve(t, s)
 	begun(s)
 	seconds(s, 1, 5, 2)
-	b.show(900, 800, "light")
-	b.open(page.URL())
-	b.until(`document.querySelectorAll(".pair canvas").length == 2`)
+	b.Show(900, 800, "light")
+	b.Open(page.URL())
+	b.Until(`document.querySelectorAll(".pair canvas").length == 2`)
 	page.http.Close() // as if the process had gone
-	b.until(`!document.querySelector("#live-connection").hidden`)
+	b.Until(`!document.querySelector("#live-connection").hidden`)
 	var text string
-	if b.eval(`document.querySelector("#live-connection").textContent`, &text); text == "" {
+	if b.Eval(`document.querySelector("#live-connection").textContent`, &text); text == "" {
 		t.Error("it is not said that the run is gone")
 	}
-	b.picture("killed")
+	b.Picture("killed")
 }
 
 // Without a script the page has the run as it is.
 func TestBrowserWithoutScript(t *testing.T) {
-	b := openTab(t)
+	b := chromium.OpenTab(t)
 	s := event.NewStream()
 	page := serve(t, s)
 	begun(s)
-	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
-	b.open(page.URL())
-	b.until(fmt.Sprintf(`document.querySelector("h1")?.textContent == %q`, "What a firewall of 20 instances carries"))
-	b.until(`document.querySelectorAll("#live-log li").length > 5`)
+	b.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
+	b.Open(page.URL())
+	b.Until(fmt.Sprintf(`document.querySelector("h1")?.textContent == %q`, "What a firewall of 20 instances carries"))
+	b.Until(`document.querySelectorAll("#live-log li").length > 5`)
 }
 
 // Past runs are listed, opened and compared, also on a phone.
 func TestBrowserLibrary(t *testing.T) {
-	b := openTab(t)
+	b := chromium.OpenTab(t)
 	page, err := Listen(t.Context(), Options{Address: "127.0.0.1:0", Library: shelved{run: reporttest.Run(t, 4)}})
 	testutil.OK(t, err)
 	defer func() { testutil.OK(t, page.Close()) }()
 	for _, width := range []int{1000, 390} {
-		b.show(width, 700, "light")
+		b.Show(width, 700, "light")
 		for _, step := range []struct{ do, until string }{
 			{"", `document.querySelector("a[href='run/a1']")`},
 			{`document.querySelector("a[href='run/a1']").click()`, `document.querySelector("#verdict")`},
@@ -129,22 +130,20 @@ func TestBrowserLibrary(t *testing.T) {
 			{`(document.querySelector("input[name=reference]").click(), document.querySelector("button").click())`, `document.body.innerText.includes("choose two runs")`},
 		} {
 			if step.do == "" {
-				b.open(page.URL())
+				b.Open(page.URL())
 			} else {
-				b.call("Runtime.evaluate", map[string]any{"expression": "setTimeout(() => " + step.do + ")"}, nil)
+				b.Call("Runtime.evaluate", map[string]any{"expression": "setTimeout(() => " + step.do + ")"}, nil)
 			}
-			b.until(step.until)
+			b.Until(step.until)
 			var wide []string
-			if b.eval(beyond, &wide); len(wide) > 0 {
+			if b.Eval(beyond, &wide); len(wide) > 0 {
 				t.Errorf("%d wide, after %s, beyond the edge are %q", width, step.do, wide)
 			}
 		}
-		b.open(page.URL() + "compare?reference=a1&run=b2")
-		b.until(`document.querySelector("h1")?.textContent == "routing"`)
+		b.Open(page.URL() + "compare?reference=a1&run=b2")
+		b.Until(`document.querySelector("h1")?.textContent == "routing"`)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, url := range b.asked {
+	for _, url := range b.Asked() {
 		// A report has no icon, for which a browser asks by itself.
 		if !strings.HasPrefix(url, page.URL()) && !strings.HasPrefix(url, "data:") && url != "http://"+page.listener.Addr().String()+"/favicon.ico" {
 			t.Errorf("a page asked for %s", url)

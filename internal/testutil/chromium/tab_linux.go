@@ -1,4 +1,4 @@
-package ui
+package chromium
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,10 +24,11 @@ import (
 // screenshotsEnv names a folder that keeps the pictures the tests take.
 const screenshotsEnv = "HOPBENCH_UI_SCREENSHOTS"
 
-// tab is a page of a headless Chromium, which is spoken to over a pipe by the DevTools
-// protocol.
-type tab struct {
-	t       *testing.T
+// Tab is a page of a headless Chromium, which is spoken to over a pipe.
+type Tab struct {
+	Close func() // ends the browser before the test ends
+
+	t       testing.TB
 	out     *os.File
 	session string
 
@@ -45,17 +47,10 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// openTab starts Chromium, or skips. It ends with the test.
-func openTab(t *testing.T) *tab {
+// OpenTab starts Chromium, or skips. It ends with the test.
+func OpenTab(t testing.TB) *Tab {
 	t.Helper()
-	program := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			program = path
-			break
-		}
-	}
-	testutil.Need(t, program != "", "chromium in PATH (Debian package chromium) to look at the page in a browser")
+	program := Program(t)
 	toRead, in, err := os.Pipe()
 	testutil.OK(t, err)
 	out, toWrite, err := os.Pipe()
@@ -68,17 +63,17 @@ func openTab(t *testing.T) *tab {
 	testutil.OK(t, cmd.Start())
 	toRead.Close()
 	toWrite.Close()
-	b := &tab{t: t, out: in, answers: map[int]chan answer{}}
+	b := &Tab{t: t, out: in, answers: map[int]chan answer{}}
 	reading := make(chan struct{})
 	go func() {
 		defer close(reading)
 		b.read(out)
 	}()
-	t.Cleanup(func() {
+	b.Close = sync.OnceFunc(func() {
 		// In order, so that no process of it still writes into its folder; or else not.
 		late := time.AfterFunc(20*time.Second, cancel)
 		b.session = ""
-		_ = b.try("Browser.close", nil, nil)
+		_ = b.Try("Browser.close", nil, nil)
 		in.Close()
 		_ = cmd.Wait() // how it ended is not what is tested
 		late.Stop()
@@ -86,17 +81,25 @@ func openTab(t *testing.T) *tab {
 		out.Close()
 		<-reading
 	})
+	t.Cleanup(b.Close)
 	var target struct{ TargetID, SessionID string }
-	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
-	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &target)
+	b.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.Call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &target)
 	b.session = target.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		b.call(domain+".enable", nil, nil)
+		b.Call(domain+".enable", nil, nil)
 	}
 	return b
 }
 
-func (b *tab) read(from *os.File) {
+// For has another test look at the page. What was asked for before is forgotten.
+func (b *Tab) For(t testing.TB) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.t, b.asked = t, nil
+}
+
+func (b *Tab) read(from *os.File) {
 	r := bufio.NewReader(from)
 	for {
 		text, err := r.ReadBytes(0)
@@ -133,16 +136,16 @@ func (b *tab) read(from *os.File) {
 	b.answers = nil
 }
 
-// call calls a method of the browser's and waits for its answer.
-func (b *tab) call(method string, params, into any) {
+// Call calls a method of the browser's and waits for its answer.
+func (b *Tab) Call(method string, params, into any) {
 	b.t.Helper()
-	if err := b.try(method, params, into); err != nil {
+	if err := b.Try(method, params, into); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// try is call of what may fail, as on a page that is just being left.
-func (b *tab) try(method string, params, into any) error {
+// Try is Call of what may fail, as on a page that is just being left.
+func (b *Tab) Try(method string, params, into any) error {
 	b.mu.Lock()
 	if b.answers == nil {
 		b.mu.Unlock()
@@ -180,53 +183,54 @@ func (b *tab) try(method string, params, into any) error {
 	}
 }
 
-// show has the page as wide as a window, in a colour scheme.
-func (b *tab) show(width, height int, scheme string) {
+// Show has the page as wide as a window, in a colour scheme.
+func (b *Tab) Show(width, height int, scheme string) {
 	b.t.Helper()
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
-	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+	b.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 }
 
-func (b *tab) open(url string) {
+// Open goes to an address. It does not wait for the page.
+func (b *Tab) Open(url string) {
 	b.t.Helper()
-	b.call("Page.navigate", map[string]any{"url": url}, nil)
+	b.Call("Page.navigate", map[string]any{"url": url}, nil)
 }
 
-// eval is the value of an expression on the page, as JSON.
-func (b *tab) eval(expression string, into any) {
+// Eval is the value of an expression on the page, as JSON.
+func (b *Tab) Eval(expression string, into any) {
 	b.t.Helper()
 	var a struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails any
 	}
-	b.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &a)
+	b.Call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &a)
 	if a.ExceptionDetails != nil {
 		b.t.Fatalf("%s: %v", expression, a.ExceptionDetails)
 	}
 	testutil.OK(b.t, json.Unmarshal(a.Result.Value, into))
 }
 
-// until waits for an expression to become true.
-func (b *tab) until(expression string) {
+// Until waits for an expression to become true.
+func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	for range 1200 {
 		var a struct{ Result struct{ Value bool } }
-		err := b.try("Runtime.evaluate", map[string]any{"expression": "!!(" + expression + ")", "returnByValue": true}, &a)
+		err := b.Try("Runtime.evaluate", map[string]any{"expression": "!!(" + expression + ")", "returnByValue": true}, &a)
 		if err == nil && a.Result.Value {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	var text string
-	b.eval("document.body.innerText", &text)
+	b.Eval("document.body.innerText", &text)
 	b.t.Fatalf("it never came that %s:\n%s", expression, text)
 }
 
-// picture takes one of the page as it is, and says how many colours it has.
-func (b *tab) picture(name string) int {
+// Picture takes one of the page as it is, and says how many colours it has.
+func (b *Tab) Picture(name string) int {
 	b.t.Helper()
 	var shot struct{ Data string }
-	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
+	b.Call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
 	png, err := base64.StdEncoding.DecodeString(shot.Data)
 	testutil.OK(b.t, err)
 	if folder := os.Getenv(screenshotsEnv); folder != "" {
@@ -244,8 +248,15 @@ func (b *tab) picture(name string) int {
 	return len(seen)
 }
 
-// quiet holds that nothing was logged and nothing asked for elsewhere.
-func (b *tab) quiet(own string) {
+// Asked are the addresses that were requested.
+func (b *Tab) Asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.asked)
+}
+
+// Quiet holds that nothing was logged and nothing asked for elsewhere.
+func (b *Tab) Quiet(own string) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
