@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
-	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/words"
@@ -23,9 +22,8 @@ func doctorCommand(s base.Streams) *cobra.Command {
 		Short: "Report what this machine can do for hopbench, and how to fix what it cannot",
 		Args:  base.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			live.Working(&s, "building a lab, to see what works here")
 			missing := 0
-			for _, f := range append(lab.Check(c.Context()), machine()...) {
+			tell := func(f lab.Finding) {
 				mark := "ok     "
 				switch {
 				case !f.OK && f.Required:
@@ -40,6 +38,10 @@ func doctorCommand(s base.Streams) *cobra.Command {
 						fmt.Fprintf(s.Out, "         %s\n", strings.TrimRight(line, "\n"))
 					}
 				}
+			}
+			lab.Check(c.Context(), tell)
+			for _, f := range machine() {
+				tell(f)
 			}
 			if missing > 0 {
 				return errors.New("the lab cannot run here until what is MISSING above is fixed")

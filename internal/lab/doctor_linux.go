@@ -16,28 +16,30 @@ import (
 )
 
 // Check finds out what this machine can do by building a throw-away lab and
-// trying each feature in it. The findings that everything else depends on come
-// first.
-func Check(ctx context.Context) []Finding {
+// trying each feature in it, and tells each finding as it is made. The findings that
+// everything else depends on come first.
+func Check(ctx context.Context, tell func(Finding)) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	findings := []Finding{kernelFinding()}
+	found := func(findings ...Finding) {
+		for _, f := range findings {
+			if f.OK {
+				f.Remedy = ""
+			}
+			tell(f)
+		}
+	}
+	found(kernelFinding())
 	l, err := Start(ctx, Topology{Nodes: []Node{{Name: "probe"}}}, Options{})
-	findings = append(findings, namespaceFinding(err))
+	found(namespaceFinding(err))
 	if err == nil {
-		found, probeErr := call[message.Features](ctx, l, message.Probe, "probe")
+		features, probeErr := call[message.Features](ctx, l, message.Probe, "probe")
 		if closeErr := l.Close(); probeErr == nil {
 			probeErr = closeErr
 		}
-		findings = append(findings, featureFindings(found, probeErr)...)
+		found(featureFindings(features, probeErr)...)
 	}
-	findings = append(findings, hostFindings()...)
-	for i := range findings {
-		if findings[i].OK {
-			findings[i].Remedy = ""
-		}
-	}
-	return findings
+	found(hostFindings()...)
 }
 
 func kernelFinding() Finding {

@@ -5,19 +5,23 @@ package lab
 import (
 	"context"
 	"runtime"
+	"slices"
 )
 
-// Check finds that the lab needs Linux, and says what else this system can do.
-func Check(context.Context) []Finding {
+// Check finds that the lab needs Linux, and tells what else this system can do.
+func Check(_ context.Context, tell func(Finding)) {
 	findings := []Finding{
 		{Name: "Linux", Required: true, Detail: errNotLinux.Error(), Remedy: "everything but the lab works here, as far as the lines below say"},
 		{Name: "serve, test, run", OK: true, Detail: "every kind of test but what the lines below say, iperf3, and experiments on real hosts"},
 		{Name: "agent", OK: true, Detail: "hopbench agent --listen"},
 	}
+	echoes := unixEchoes
 	if runtime.GOOS == "windows" {
-		return append(append(findings, windowsEchoes...), common...)
+		echoes = windowsEchoes
 	}
-	return append(append(findings, unixEchoes...), common...)
+	for _, f := range slices.Concat(findings, echoes, common) {
+		tell(f)
+	}
 }
 
 var (
