@@ -400,7 +400,7 @@ func TestRateOfATestIsBounded(t *testing.T) {
 func TestOneSamplerPerTest(t *testing.T) {
 	test := &session.Test{Meter: session.NewCounts(session.TellCount).NewMeter(session.Client{})}
 	samples := func(asked bool) (bool, session.HostSeries) {
-		h := (&session.Flow{Open: protocol.Open{HostSeries: asked}, Test: test}).SampleHost(time.Now())
+		h := (&session.Flow{HostSeries: asked, Test: test}).SampleHost(time.Now())
 		return h.Result() != nil, h
 	}
 	if ok, _ := samples(false); ok {

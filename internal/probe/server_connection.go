@@ -187,7 +187,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	if err != nil {
 		return err
 	}
-	open := &session.Flow{Open: asked.Open, Number: asked.id.Flow, Test: &t.Test, CPUs: asked.cpus}
+	open := &session.Flow{HostSeries: asked.HostSeries, SenderPaces: asked.SenderPaces, Number: asked.id.Flow, Test: &t.Test, CPUs: asked.cpus}
 	c.guest.Leave()
 	t.announce.Do(func() { s.notify(TestEvent{Client: t.Client, Spec: t.Spec}) })
 	defer func() {

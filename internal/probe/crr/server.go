@@ -50,7 +50,7 @@ func (s *server) Begin(t *session.Test) (end func() error) {
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	s.transacting.Add(1)
 	defer s.transacting.Add(-1)
-	start, err := w.AwaitStart(ready, session.Planned(open.Spec)+session.Grace)
+	start, err := w.AwaitStart(ready, session.Planned(open.Test.Spec)+session.Grace)
 	if err != nil {
 		return err
 	}

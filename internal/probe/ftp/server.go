@@ -40,7 +40,7 @@ type server struct {
 // Serve is the server's end of an ftp test's own connection. It lasts as long
 // as its FTP server, which serves that client alone.
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
-	if open.Spec.FilePath != "" {
+	if open.Test.Spec.FilePath != "" {
 		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: "this server has no files but those that it makes"}
 	}
 	at, err := netip.ParseAddrPort(ready.Server)
@@ -49,19 +49,19 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	}
 	f := &fileServer{}
 	credentials := protocol.FTP{User: "test-" + rand.Text(), Password: rand.Text(), Path: "/" + testFile}
-	if credentials.Port, err = f.start(s, open.Spec, at.Addr(), open.Test.Client, credentials); err != nil {
+	if credentials.Port, err = f.start(s, open.Test.Spec, at.Addr(), open.Test.Client, credentials); err != nil {
 		return err
 	}
 	defer f.end()
 	ready.FTP = &credentials
 	// On a busy host a transfer begins before this end has read START.
-	f.watch.begin(time.Now(), open.Spec.Flows, ready.MaxRateBitsPerSecond)
+	f.watch.begin(time.Now(), open.Test.Spec.Flows, ready.MaxRateBitsPerSecond)
 	start, err := w.AwaitStart(ready, s.env.MaxDuration)
 	if err != nil {
 		return err
 	}
-	f.watch.begin(start, open.Spec.Flows, ready.MaxRateBitsPerSecond)
-	defer open.Test.Meter.Add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
+	f.watch.begin(start, open.Test.Spec.Flows, ready.MaxRateBitsPerSecond)
+	defer open.Test.Meter.Add(open.Test.Spec.Direction == measurement.Receive, f.server.Moved)()
 	host := open.SampleHost(start)
 	defer host.End()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {

@@ -25,7 +25,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return err
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := datagram.Mark(conn, open.Spec); err != nil {
+	if err := datagram.Mark(conn, open.Test.Spec); err != nil {
 		return err
 	}
 	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {
@@ -35,7 +35,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(readTick)); err != nil {
 		return err
 	}
-	if _, err := w.ReadStart(planned(open.Spec) + session.Grace); err != nil {
+	if _, err := w.ReadStart(planned(open.Test.Spec) + session.Grace); err != nil {
 		return err
 	}
 	packet := make([]byte, datagram.MaxBytes+1)

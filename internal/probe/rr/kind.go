@@ -25,7 +25,7 @@ func Kind() session.Kind {
 		},
 		Least: func(spec measurement.Spec) int64 { return session.LeastExchanges(spec.RequestsPerSecond) },
 		TakeThread: func(w *session.ControlConn, o *session.Flow) (func(), error) {
-			if o.Spec.Protocol == measurement.OverTCP {
+			if o.Test.Spec.Protocol == measurement.OverTCP {
 				return func() {}, w.Detach() // who answers locks its own thread
 			}
 			return func() {}, nil

@@ -49,7 +49,7 @@ func (s *server) AnswerBytes(t *session.Test, packet []byte, from netip.AddrPort
 
 // Serve is the server's end of an rr test.
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
-	spec := open.Spec
+	spec := open.Test.Spec
 	if err := w.NoDelay(); err != nil {
 		return err
 	}

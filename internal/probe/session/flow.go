@@ -30,7 +30,9 @@ type Test struct {
 
 // Flow is one connection of a test at the server.
 type Flow struct {
-	protocol.Open
+	// HostSeries and SenderPaces are what its OPEN said. All else of that is the test's, which
+	// may have thousands of them.
+	HostSeries, SenderPaces bool
 	// Number is its place among the connections of the test.
 	Number int
 	Test   *Test
@@ -39,7 +41,7 @@ type Flow struct {
 }
 
 // Sends says whether the server's end sends on this connection.
-func (f *Flow) Sends() bool { return !ClientSends(f.Spec, f.Number) }
+func (f *Flow) Sends() bool { return !ClientSends(f.Test.Spec, f.Number) }
 
 // HostSeries samples the host for the one connection of a test that is asked to.
 type HostSeries struct {

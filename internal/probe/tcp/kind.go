@@ -51,7 +51,7 @@ func demand(spec measurement.Spec, d *admission.Cost) {
 }
 
 func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err error) {
-	if session.SharesPoller(o.Spec) {
+	if session.SharesPoller(o.Test.Spec) {
 		return func() {}, nil
 	}
 	return session.TakeThread(w, o)

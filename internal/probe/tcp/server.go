@@ -23,7 +23,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	var send *sender
 	var longest time.Duration
 	err := session.OnFreshStack(func() (err error) {
-		spec, sends := open.Spec, open.Sends()
+		spec, sends := open.Test.Spec, open.Sends()
 		longest = session.Planned(spec) + grace(spec)
 		if err := prepare(w.Conn, paced(spec, ready.MaxRateBitsPerSecond), sends); err != nil {
 			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
@@ -58,7 +58,7 @@ func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start
 	var r *receiver
 	unclamp, counted := func() {}, func() {}
 	err := session.OnFreshStack(func() error {
-		spec := open.Spec
+		spec := open.Test.Spec
 		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Number), open.SenderPaces)
 		r.start = start
 		unclamp = keepClamp(w.Conn, spec)
@@ -81,7 +81,7 @@ func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start
 func sendStream(send *sender, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
 	err := session.OnFreshStack(func() error {
 		send.mustFinish = true
-		send.info = watchFlow(send.Conn, start, open.Spec, nil)
+		send.info = watchFlow(send.Conn, start, open.Test.Spec, nil)
 		return nil
 	})
 	if err != nil {
@@ -95,7 +95,7 @@ func sendStream(send *sender, open *session.Flow, start time.Time, host func() *
 	err = session.OnFreshStack(func() error {
 		return protocol.WriteFrame(&send.ControlConn, protocol.TypeSent, protocol.Sent{
 			Bytes: send.sent.Load(), Final: send.info.Final, Info: send.info.Series,
-			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.Facts()...),
+			Host: host(), Effective: senderEffective(send, open.Test.Spec), Facts: append(senderFacts(send, open.Test.Spec), send.info.Facts()...),
 		})
 	})
 	if err != nil {

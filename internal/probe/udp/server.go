@@ -23,7 +23,7 @@ func (s *server) Begin(t *session.Test) (end func() error) {
 
 // Serve is the server's end of one flow of a udp or pps test.
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
-	spec := paced(open.Spec, ready.MaxRateBitsPerSecond)
+	spec := paced(open.Test.Spec, ready.MaxRateBitsPerSecond)
 	conn, err := s.accept(w, open, ready)
 	if err != nil {
 		return err
