@@ -39,7 +39,9 @@ func doctorCommand(s base.Streams) *cobra.Command {
 					}
 				}
 			}
-			lab.Check(c.Context(), tell)
+			for f := range lab.Check(c.Context()) {
+				tell(f)
+			}
 			for _, f := range machine() {
 				tell(f)
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,30 +17,37 @@ import (
 )
 
 // Check finds out what this machine can do by building a throw-away lab and
-// trying each feature in it, and tells each finding as it is made. The findings that
+// trying each feature in it, and yields each finding as it is made. The findings that
 // everything else depends on come first.
-func Check(ctx context.Context, tell func(Finding)) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	found := func(findings ...Finding) {
-		for _, f := range findings {
-			if f.OK {
-				f.Remedy = ""
+func Check(ctx context.Context) iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		found := func(findings ...Finding) bool {
+			for _, f := range findings {
+				if f.OK {
+					f.Remedy = ""
+				}
+				if !yield(f) {
+					return false
+				}
 			}
-			tell(f)
+			return true
 		}
-	}
-	found(kernelFinding())
-	l, err := Start(ctx, Topology{Nodes: []Node{{Name: "probe"}}}, Options{})
-	found(namespaceFinding(err))
-	if err == nil {
-		features, probeErr := call[message.Features](ctx, l, message.Probe, "probe")
-		if closeErr := l.Close(); probeErr == nil {
-			probeErr = closeErr
+		if !found(kernelFinding()) {
+			return
 		}
-		found(featureFindings(features, probeErr)...)
+		l, err := Start(ctx, Topology{Nodes: []Node{{Name: "probe"}}}, Options{})
+		var features []Finding
+		if err == nil {
+			probed, probeErr := call[message.Features](ctx, l, message.Probe, "probe")
+			if closeErr := l.Close(); probeErr == nil {
+				probeErr = closeErr
+			}
+			features = featureFindings(probed, probeErr)
+		}
+		_ = found(namespaceFinding(err)) && found(features...) && found(hostFindings()...)
 	}
-	found(hostFindings()...)
 }
 
 func kernelFinding() Finding {

@@ -4,12 +4,13 @@ package lab
 
 import (
 	"context"
+	"iter"
 	"runtime"
 	"slices"
 )
 
-// Check finds that the lab needs Linux, and tells what else this system can do.
-func Check(_ context.Context, tell func(Finding)) {
+// Check finds that the lab needs Linux, and what else this system can do.
+func Check(context.Context) iter.Seq[Finding] {
 	findings := []Finding{
 		{Name: "Linux", Required: true, Detail: errNotLinux.Error(), Remedy: "everything but the lab works here, as far as the lines below say"},
 		{Name: "serve, test, run", OK: true, Detail: "every kind of test but what the lines below say, iperf3, and experiments on real hosts"},
@@ -19,9 +20,7 @@ func Check(_ context.Context, tell func(Finding)) {
 	if runtime.GOOS == "windows" {
 		echoes = windowsEchoes
 	}
-	for _, f := range slices.Concat(findings, echoes, common) {
-		tell(f)
-	}
+	return slices.Values(slices.Concat(findings, echoes, common))
 }
 
 var (

@@ -12,11 +12,11 @@ func TestNetemInNode(t *testing.T) {
 	needProgram(t, "tc", "ping")
 	l := startLab(t, chain(1, nil))
 	found := ""
-	Check(t.Context(), func(f Finding) {
+	for f := range Check(t.Context()) {
 		if f.Name == "netem" && !f.OK {
 			found = f.Detail
 		}
-	})
+	}
 	text, code := output(t, l, "source", "tc", "qdisc", "add", "dev", "right", "root", "netem", "delay", "30ms", "limit", "1000")
 	if (found == "") != (code == 0) {
 		t.Fatalf("doctor says of netem %q, tc ends with status %d:\n%s", found, code, text)

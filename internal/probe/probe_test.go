@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,6 +45,9 @@ func freePorts(t testing.TB, n int) int {
 func serve(t testing.TB, o ServerOptions) netip.AddrPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)))
+	for errors.Is(err, syscall.EADDRINUSE) { // a test beside this one drew the same
+		ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)))
+	}
 	testutil.OK(t, err)
 	return serveListener(t, o, ln)
 }

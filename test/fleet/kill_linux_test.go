@@ -53,7 +53,7 @@ tests: [{name: bulk, kind: tcp, flows: 2, duration: 500ms, max_warmup: 100ms}]
 // back too, and a run that ended is resumed. In the end each trial of the plan is there once,
 // no sample is there twice, and the report says who was gone.
 func TestKilledRuns(t *testing.T) {
-	for _, f := range lab.Check(t.Context()) {
+	for f := range lab.Check(t.Context()) {
 		testutil.Need(t, f.OK || !f.Required, f.Name+": "+f.Detail)
 	}
 	var counting sync.Mutex

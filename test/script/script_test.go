@@ -94,7 +94,7 @@ func compile(t *testing.T, binary string, flags ...string) {
 func have(what string) (bool, error) {
 	missing := ""
 	if what == "lab" {
-		for _, f := range lab.Check(context.Background()) {
+		for f := range lab.Check(context.Background()) {
 			if f.Required && !f.OK {
 				missing = f.Name + ": " + f.Detail
 			}
