@@ -65,7 +65,7 @@ type RemoteError struct {
 }
 
 func (e *RemoteError) Error() string {
-	return fmt.Sprintf("the other end says: %s (%s)", e.Message, e.Reason)
+	return "the other end says: " + e.Message
 }
 
 // Open is the payload of TypeOpen: what this connection is for. The spec is

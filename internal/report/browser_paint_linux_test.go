@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/report/reporttest"
-	"github.com/hopbench/hopbench/internal/testutil/chromium"
+	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 )
 
 // BenchmarkFirstPaint is when a browser first shows something of the page of a whole run,
@@ -20,7 +20,7 @@ func BenchmarkFirstPaint(b *testing.B) {
 	}{{"further-page", true}, {"browser-just-started", false}} {
 		b.Run(kind.name, func(b *testing.B) {
 			painted, loaded := 0.0, 0.0
-			var tab *chromium.Tab
+			var tab *browsertest.Tab
 			show := func() (times [2]float64) {
 				tab.Open(file)
 				tab.Until(`performance.getEntriesByName("first-contentful-paint").length && performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`)
@@ -30,7 +30,7 @@ func BenchmarkFirstPaint(b *testing.B) {
 				return times
 			}
 			start := func() {
-				tab = chromium.OpenTab(b)
+				tab = browsertest.OpenTab(b)
 				tab.Show(1100, 900, "light")
 			}
 			if kind.further {

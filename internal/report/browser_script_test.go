@@ -16,7 +16,7 @@ import (
 	reporthtml "github.com/hopbench/hopbench/internal/report/html"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
-	"github.com/hopbench/hopbench/internal/testutil/chromium"
+	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 )
 
 // dragging draws the pointer over a chart.
@@ -125,7 +125,7 @@ func otherPages(t *testing.T) map[string][]byte {
 
 // Nothing of the other pages is cut off either.
 func TestBrowserLayoutOfOtherPages(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	for name, page := range otherPages(t) {
 		t.Run(name, func(t *testing.T) {
 			for width, m := range measurePage(t, page, []int{360, 390, 700, 768, 1024, 1280, 1600}) {
@@ -201,7 +201,7 @@ type used struct {
 // it returns.
 func useInBrowser(t *testing.T, page []byte, script string, got any) {
 	t.Helper()
-	chromium.Program(t)
+	browsertest.Program(t)
 	frame := fmt.Sprintf(`<!doctype html><meta charset="utf-8"><pre id="out"></pre><iframe src="file://%s" style="width:1100px;height:800px"></iframe><script>%s
 document.querySelector("iframe").addEventListener("load", async e => {
   let s;

@@ -20,7 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
-	"github.com/hopbench/hopbench/internal/testutil/chromium"
+	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 )
 
 // screenshotsEnv names a folder that keeps the pictures the tests take.
@@ -30,7 +30,7 @@ const screenshotsEnv = "HOPBENCH_REPORT_SCREENSHOTS"
 // logged. It speaks to no network.
 func browse(t testing.TB, file string, args ...string) (stdout, log string) {
 	t.Helper()
-	program := chromium.Program(t)
+	program := browsertest.Program(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	flags := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -123,7 +123,7 @@ addEventListener("message", e => { document.getElementById("out").textContent +=
 }
 
 func TestBrowserLayout(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	long := reporttest.Run(t, 6)
 	for i := range long.Paths {
 		long.Paths[i].Title = strings.Repeat("averylongnamewithoutanyspace", 3) + long.Paths[i].Name
@@ -153,7 +153,7 @@ func TestBrowserLayout(t *testing.T) {
 }
 
 func TestBrowserSchemes(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	page := htmlText(t, reporttest.Run(t, 6))
 	dark := measurePage(t, page, []int{900}, "--blink-settings=preferredColorScheme=0")[900]
 	light := measurePage(t, page, []int{900}, "--blink-settings=preferredColorScheme=1")[900]
@@ -165,7 +165,7 @@ func TestBrowserSchemes(t *testing.T) {
 // TestBrowserIsQuiet opens the page as it is: its policy must not block
 // anything of its own, and nothing may be logged to the console.
 func TestBrowserIsQuiet(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	out, log := browse(t, write(t, "report.html", htmlText(t, reporttest.Run(t, 6))), "--dump-dom")
 	if !strings.Contains(out, "How to reproduce") {
 		t.Errorf("the page was not read to its end: %.500s", out)
@@ -181,7 +181,7 @@ func TestBrowserIsQuiet(t *testing.T) {
 // narrow as a phone, and the picture for the README on a dark ground. It holds
 // that something is drawn; a person looks at the rest in screenshotsEnv.
 func TestBrowserScreenshots(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	r := reporttest.Run(t, 10)
 	page := write(t, "report.html", htmlText(t, r))
 	frame := write(t, "phone.html", fmt.Appendf(nil, `<!doctype html><body style="margin:0"><iframe src="file://%s" style="border:0;width:390px;height:4000px"></iframe>`, page))
@@ -212,7 +212,7 @@ func TestBrowserScreenshots(t *testing.T) {
 
 // What is folded on the screen is on paper, too.
 func TestBrowserPrintsWhatIsFolded(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	pdftotext, err := exec.LookPath("pdftotext")
 	testutil.Need(t, err == nil, "pdftotext (Debian package poppler-utils)")
 	file := filepath.Join(t.TempDir(), "report.pdf")

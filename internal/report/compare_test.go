@@ -21,7 +21,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
-	"github.com/hopbench/hopbench/internal/testutil/chromium"
+	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -208,7 +208,7 @@ func TestReadingsAreSaidWhereTheyDepend(t *testing.T) {
 }
 
 func TestBrowserIndex(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	x := indexFixture(t)
 	folder := os.Getenv(screenshotsEnv)
 	if folder == "" {

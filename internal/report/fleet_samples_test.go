@@ -18,7 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
-	"github.com/hopbench/hopbench/internal/testutil/chromium"
+	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 )
 
 // sent is what agents sent for every trial.
@@ -215,7 +215,7 @@ func TestClientsOfALab(t *testing.T) {
 }
 
 func TestBrowserClients(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	for width, m := range measurePage(t, htmlText(t, sampledRun(30, 1740)), []int{360, 390, 1100}) {
 		if m.Scroll > m.Width || len(m.Wide) > 0 || width != m.Width {
 			t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)

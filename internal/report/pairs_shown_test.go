@@ -9,7 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
-	"github.com/hopbench/hopbench/internal/testutil/chromium"
+	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 )
 
 // The page, the tables and the files show several pairs, and a result without
@@ -46,7 +46,7 @@ func TestAnyPairsRender(t *testing.T) {
 }
 
 func TestBrowserPairs(t *testing.T) {
-	chromium.Program(t)
+	browsertest.Program(t)
 	for width, m := range measurePage(t, htmlText(t, reporttest.Pairs(t, 6, 30)), []int{360, 700, 1100}) {
 		if m.Scroll > m.Width || len(m.Wide) > 0 || m.Smallest < 8.5 {
 			t.Errorf("the page is %d wide in a window of %d, its smallest letters %.1f high; beyond its edge are %q", m.Scroll, m.Width, m.Smallest, m.Wide)

@@ -8,7 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
-	"github.com/hopbench/hopbench/internal/testutil/chromium"
+	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 )
 
 // beyond are the elements that reach beyond the window and do not scroll.
@@ -25,7 +25,7 @@ const beyond = `(() => {
 // The page of a run with 30 pairs goes on while it is looked at, wide and narrow, light and
 // dark, and has the report when the run is over, also after the program has ended.
 func TestBrowserLive(t *testing.T) {
-	b := chromium.OpenTab(t)
+	b := browsertest.OpenTab(t)
 	for _, shot := range []struct {
 		name, scheme  string
 		width, height int
@@ -86,7 +86,7 @@ func TestBrowserLive(t *testing.T) {
 
 // A page whose run is killed says so.
 func TestBrowserRunIsKilled(t *testing.T) {
-	b := chromium.OpenTab(t)
+	b := browsertest.OpenTab(t)
 	s := event.NewStream()
 	page := serve(t, s)
 	begun(s)
@@ -105,7 +105,7 @@ func TestBrowserRunIsKilled(t *testing.T) {
 
 // Without a script the page has the run as it is.
 func TestBrowserWithoutScript(t *testing.T) {
-	b := chromium.OpenTab(t)
+	b := browsertest.OpenTab(t)
 	s := event.NewStream()
 	page := serve(t, s)
 	begun(s)
@@ -117,7 +117,7 @@ func TestBrowserWithoutScript(t *testing.T) {
 
 // Past runs are listed, opened and compared, also on a phone.
 func TestBrowserLibrary(t *testing.T) {
-	b := chromium.OpenTab(t)
+	b := browsertest.OpenTab(t)
 	page, err := Listen(t.Context(), Options{Address: "127.0.0.1:0", Library: shelved{run: reporttest.Run(t, 4)}})
 	testutil.OK(t, err)
 	defer func() { testutil.OK(t, page.Close()) }()

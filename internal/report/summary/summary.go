@@ -72,7 +72,7 @@ func (s *Summary) print(format string, args ...any) {
 
 // Trial adds one test, without its intervals where they were told while it went on.
 func (s *Summary) Trial(test result.TestInfo, t measurement.Trial, told bool) {
-	text, below := "does not count", []string(nil)
+	text, below := "no result", []string(nil)
 	if t.Gate.Passed {
 		t = s.oneIdle(test.Spec.Kind, t)
 		text, below = words.Trial(test.Spec, t), trialLines(test.Spec.Defaults(), t, s.o, told)

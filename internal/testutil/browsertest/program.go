@@ -1,5 +1,5 @@
-// Package chromium is a headless Chromium for tests.
-package chromium
+// Package browsertest is a headless Chromium for tests.
+package browsertest
 
 import (
 	"os/exec"
