@@ -80,7 +80,9 @@ func TestOtherClients(t *testing.T) {
 				testutil.Longer(t, func(factor float64) string {
 					spec.Duration = measurement.Seconds(0.2 * factor)
 					out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: c.o.Token}, nil)
-					testutil.OK(t, err)
+					if err != nil { // a busy machine sent nothing in that time
+						return err.Error()
+					}
 					told := out.Destination.OtherClients
 					if c.told && told == nil {
 						return string(spec.Kind) + ": nothing is told, although another tested at the same time"

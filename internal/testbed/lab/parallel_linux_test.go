@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"testing"
@@ -330,7 +329,9 @@ func checkBackends(t *testing.T, path lab.Path, spec measurement.Spec, out measu
 	if total > bins {
 		t.Errorf("the flows received %d bytes in the measured time, %d in all", total, bins)
 	}
-	if rate, ok := out.Metrics["goodput_bits_per_second"]; ok && math.Abs(rate*float64(spec.Duration)/8-float64(total)) > 1 {
+	// UDP's is over the time of their arrival where a queue, or a busy host, made that longer.
+	rate, ok := out.Metrics["goodput_bits_per_second"]
+	if beyond := rate*float64(spec.Duration)/8 - float64(total); ok && (beyond > 1 || beyond < -1 && spec.Kind != measurement.UDP) {
 		t.Errorf("a goodput of %v bit/s is not that of the flows of all back ends, %d bytes in %v s", rate, total, spec.Duration)
 	}
 }
