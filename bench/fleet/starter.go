@@ -1,8 +1,8 @@
 package main
 
 import (
-	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +14,7 @@ import (
 // the runtime takes to wake thousands that share these CPUs; sources have CPUs of their own.
 type starter struct {
 	mu      sync.Mutex
-	waiting starts
+	waiting []start       // the next first
 	more    chan struct{} // somebody waits who did not; has room for one
 }
 
@@ -33,7 +33,8 @@ func newStarter() *starter { return &starter{more: make(chan struct{}, 1)} }
 func (s *starter) begin(ctx context.Context, at time.Time) (time.Time, error) {
 	begun := make(chan time.Time, 1)
 	s.mu.Lock()
-	heap.Push(&s.waiting, start{at, begun})
+	i, _ := slices.BinarySearchFunc(s.waiting, at, func(w start, at time.Time) int { return w.at.Compare(at) })
+	s.waiting = slices.Insert(s.waiting, i, start{at, begun})
 	s.mu.Unlock()
 	select {
 	case s.more <- struct{}{}:
@@ -95,7 +96,8 @@ func (s *starter) beginNext(ctx context.Context, first time.Time) error {
 			continue
 		}
 		s.mu.Lock()
-		next := heap.Pop(&s.waiting).(start)
+		next := s.waiting[0]
+		s.waiting = s.waiting[1:]
 		s.mu.Unlock()
 		told = append(told, func() { next.begun <- now })
 	}
@@ -109,19 +111,4 @@ func (s *starter) next() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return s.waiting[0].at, true
-}
-
-// starts is a heap, the next first.
-type starts []start
-
-func (s starts) Len() int           { return len(s) }
-func (s starts) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
-func (s starts) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *starts) Push(x any)        { *s = append(*s, x.(start)) }
-
-func (s *starts) Pop() any {
-	last := len(*s) - 1
-	x := (*s)[last]
-	*s = (*s)[:last]
-	return x
 }
