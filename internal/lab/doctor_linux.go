@@ -46,7 +46,9 @@ func Check(ctx context.Context) iter.Seq[Finding] {
 			}
 			features = featureFindings(probed, probeErr)
 		}
-		_ = found(namespaceFinding(err)) && found(features...) && found(hostFindings()...)
+		if found(namespaceFinding(err)) && found(features...) {
+			found(hostFindings()...)
+		}
 	}
 }
 
