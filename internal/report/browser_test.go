@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"image"
-	_ "image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,19 +233,10 @@ func TestBrowserPrintsWhatIsFolded(t *testing.T) {
 	}
 }
 
-// coloursIn counts the colours of a sample of a picture's pixels.
+// coloursIn counts the colours of a picture in a file.
 func coloursIn(t *testing.T, file string) int {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	testutil.OK(t, err)
-	im, _, err := image.Decode(bytes.NewReader(b))
-	testutil.OK(t, err)
-	seen := map[[3]uint32]bool{}
-	for y := im.Bounds().Min.Y; y < im.Bounds().Max.Y; y += 2 {
-		for x := im.Bounds().Min.X; x < im.Bounds().Max.X; x++ {
-			r, g, b, _ := im.At(x, y).RGBA()
-			seen[[3]uint32{r, g, b}] = true
-		}
-	}
-	return len(seen)
+	return browsertest.Colours(t, b)
 }

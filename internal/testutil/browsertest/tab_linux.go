@@ -7,8 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"image"
-	_ "image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -236,16 +234,7 @@ func (b *Tab) Picture(name string) int {
 	if folder := os.Getenv(screenshotsEnv); folder != "" {
 		testutil.OK(b.t, os.WriteFile(filepath.Join(folder, name+".png"), png, 0o666))
 	}
-	im, _, err := image.Decode(bytes.NewReader(png))
-	testutil.OK(b.t, err)
-	seen := map[[3]uint32]bool{}
-	for y := im.Bounds().Min.Y; y < im.Bounds().Max.Y; y += 2 {
-		for x := im.Bounds().Min.X; x < im.Bounds().Max.X; x++ {
-			r, g, b, _ := im.At(x, y).RGBA()
-			seen[[3]uint32{r, g, b}] = true
-		}
-	}
-	return len(seen)
+	return Colours(b.t, png)
 }
 
 // Asked are the addresses that were requested.
