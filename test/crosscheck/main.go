@@ -1,5 +1,5 @@
-// Command crosscheck type-checks all packages of this module for systems other than this
-// one, written GOOS/GOARCH[/GOARM]. That takes seconds where compiling all that they import
+// Command crosscheck type-checks all packages of this module for systems, this one or not,
+// written GOOS/GOARCH[/GOARM]. That takes seconds where compiling all that they import
 // takes minutes, and misses what only a linker finds: make dist builds for all systems.
 package main
 
