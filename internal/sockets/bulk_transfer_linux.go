@@ -26,7 +26,7 @@ func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	case c.attached != nil:
 		return c.Write(p.buf[:min(n, len(p.buf))])
 	}
-	flags := uintptr(unix.MSG_NOSIGNAL)
+	flags := unix.MSG_NOSIGNAL
 	if n > callBytes {
 		flags |= unix.MSG_MORE // without it the rest of a call goes as a small packet
 	}
@@ -53,7 +53,7 @@ func (c *Conn) ReadOver(p []byte, n int) (int, error) {
 }
 
 // over is one sendmsg or recvmsg of up to n bytes at p, over and over.
-func (c *Conn) over(trap uintptr, p []byte, n int, flags uintptr) (int, error) {
+func (c *Conn) over(trap uintptr, p []byte, n, flags int) (int, error) {
 	p = p[:min(len(p), chunkBytes)]
 	var pieces [callBytes / chunkBytes]unix.Iovec
 	used := 0
@@ -64,6 +64,13 @@ func (c *Conn) over(trap uintptr, p []byte, n int, flags uintptr) (int, error) {
 	}
 	message := unix.Msghdr{Iov: &pieces[0]}
 	message.SetIovlen(used)
-	got, _, errno := syscall.Syscall6(trap, uintptr(c.fd), uintptr(unsafe.Pointer(&message)), flags, 0, 0, 0)
+	var got uintptr
+	var errno syscall.Errno
+	if c.keeps.now {
+		got, _, errno = syscall.RawSyscall(trap, uintptr(c.fd), uintptr(unsafe.Pointer(&message)), uintptr(flags))
+	} else {
+		got, _, errno = syscall.Syscall(trap, uintptr(c.fd), uintptr(unsafe.Pointer(&message)), uintptr(flags))
+	}
+	c.keeps.count(int(got), errno)
 	return tried(int(got), errno)
 }

@@ -37,8 +37,9 @@ type Conn struct {
 	raw      syscall.RawConn
 	try      func(fd uintptr) bool
 	taken    int // bytes in this turn
-	// call belongs to the goroutine that transfers.
-	call call
+	// call and keeps belong to the goroutine that transfers.
+	call  call
+	keeps keeper
 	// lowWater is how many bytes wake a receiver, 0 for any.
 	lowWater atomic.Int64
 	// pipe, unless nil, is what a payload is sent from that is not copied.
@@ -162,7 +163,8 @@ func (c *Conn) attempt(fd uintptr) bool {
 	return c.call.errno != unix.EAGAIN
 }
 
-// raw does a call that does not wait, without telling the runtime's scheduler.
+// raw does a call that does not wait, or may keep the processor meanwhile, without telling
+// the runtime's scheduler.
 func (k *call) raw(fd uintptr) {
 	if k.trap == unix.SYS_SPLICE {
 		k.got, _, k.errno = syscall.RawSyscall6(k.trap, uintptr(k.pipe), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
@@ -190,7 +192,12 @@ func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, erro
 // begin another.
 func (c *Conn) complete() (int, error) {
 	if c.attached == nil {
-		c.call.blocking(uintptr(c.fd))
+		if c.keeps.now {
+			c.call.raw(uintptr(c.fd))
+		} else {
+			c.call.blocking(uintptr(c.fd))
+		}
+		c.keeps.count(int(c.call.got), c.call.errno)
 	} else if err := c.park(); err != nil {
 		return 0, err
 	}

@@ -152,6 +152,9 @@ func (c *Conn) Abort() error {
 // Lock does nothing here: transfers go through the runtime's network poller.
 func Lock() func() { return func() {} }
 
+// KeepProcessor does nothing here, either.
+func (c *Conn) KeepProcessor() {}
+
 // ask runs f on the descriptor while it is sure to be open.
 func (c *Conn) ask(f func(fd uintptr) error) error {
 	sock, ok := c.sock.(syscall.Conn)

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -66,5 +68,33 @@ func TestFirst(t *testing.T) {
 	release()
 	if after, err := unix.SchedGetAttr(0, 0); err != nil || *after != *before {
 		t.Errorf("%+v before, %+v afterwards, %v", before, after, err)
+	}
+}
+
+// A thread that ran wanted a CPU for longer than before; of one that is not there nothing
+// is known.
+func TestWanted(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	here := Current()
+	for first := here.Wanted(); here.Wanted() <= first; { // to read it takes time, too
+	}
+	if n := testing.AllocsPerRun(10, func() { here.Wanted() }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	nobody := "/proc/self/task/0/schedstat\x00"
+	if got := (&Thread{unsafe.StringData(nobody)}).Wanted(); got != 0 {
+		t.Errorf("%v of no thread", got)
+	}
+}
+
+func TestSumOfTwo(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"12 30 5\n": 42, "0 7 1\n": 7, "12 30 ": 42, "12": 0, "": 0, "\n": 0, " 1  2 ": 3, "x": 0,
+		"4611686018427387904 1 9\n": 4611686018427387905,
+	} {
+		if got := sumOfTwo([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
 	}
 }

@@ -28,6 +28,9 @@ func Sleep(d time.Duration) { time.Sleep(d) }
 // Spin is refused here: sockets are read through the runtime's network poller.
 func Spin() (release func(), ok bool) { return nil, false }
 
+// AddProcessors refuses here: no thread keeps one.
+func AddProcessors(int) (remove func(), ok bool) { return func() {}, false }
+
 // AllowedCPUs are unknown here.
 func AllowedCPUs() []int { return nil }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // Of many flows, all of which report at the same moment, a report is not larger than
@@ -52,7 +53,9 @@ type test struct {
 	start time.Time
 	facts []string
 	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
-	early *early            // unless nil, the test may end before its planned end
+	// keepProcessors says that the thread of each flow has a processor of the Go runtime.
+	keepProcessors bool
+	early          *early // unless nil, the test may end before its planned end
 }
 
 // Run does one test from this host.
@@ -63,7 +66,12 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		defer giveBack()
 		req.Spec.ShareThreads = !threads
 	}
-	t := &test{req: req, bulk: newBulk(), flows: make([]*flow, kind.Connections(req.Spec))}
+	remove, kept := func() {}, false
+	if !session.SharesPoller(req.Spec) {
+		remove, kept = thread.AddProcessors(kind.Connections(req.Spec))
+	}
+	defer remove()
+	t := &test{req: req, keepProcessors: kept, bulk: newBulk(), flows: make([]*flow, kind.Connections(req.Spec))}
 	if req.Spec.Pairs > 1 {
 		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec), session.BinsOfEach(req.Spec.Pairs))
 	}
@@ -205,6 +213,9 @@ func (t *test) transfer() error {
 		group.Go(func() {
 			if !f.Conn.Attached() {
 				defer sockets.Lock()()
+				if t.keepProcessors {
+					f.Conn.KeepProcessor()
+				}
 			}
 			if err := f.transfer(&t.req); err != nil {
 				once.Do(func() {

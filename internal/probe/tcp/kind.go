@@ -54,5 +54,8 @@ func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err er
 	if session.SharesPoller(o.Test.Spec) {
 		return func() {}, nil
 	}
+	if kept, _ := o.Test.State.(processors); kept {
+		w.KeepProcessor()
+	}
 	return session.TakeThread(w, o)
 }

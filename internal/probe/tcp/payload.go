@@ -111,7 +111,7 @@ func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byt
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sinks == nil {
-		b.sinks = make([][]byte, runtime.GOMAXPROCS(0))
+		b.sinks = make([][]byte, runtime.NumCPU())
 		for i := range b.sinks {
 			b.sinks[i] = make([]byte, discardBytes)
 		}

@@ -3,11 +3,13 @@ package tcp
 import (
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // server is a server's end of all tcp tests.
@@ -17,6 +19,23 @@ type server struct {
 
 // Close gives back the payload.
 func (s *server) Close() error { return s.bulk.close() }
+
+// processors is what a server's end keeps of a test: whether the thread of each flow has a
+// processor of the Go runtime.
+type processors bool
+
+// Begin gives a test whose flows have a thread each as many processors.
+func (s *server) Begin(t *session.Test) (end func() error) {
+	if !t.Threaded {
+		return func() error { return nil }
+	}
+	remove, ok := thread.AddProcessors(kind.Connections(t.Spec))
+	t.State = processors(ok)
+	return func() error {
+		remove()
+		return nil
+	}
+}
 
 // Serve is the server's end of one flow of a tcp test.
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
