@@ -37,9 +37,9 @@ type Conn struct {
 	raw      syscall.RawConn
 	try      func(fd uintptr) bool
 	taken    int // bytes in this turn
-	// call and keeps belong to the goroutine that transfers.
-	call  call
-	keeps keeper
+	// call and keeper belong to the goroutine that transfers.
+	call   call
+	keeper *Keeper // may be nil
 	// lowWater is how many bytes wake a receiver, 0 for any.
 	lowWater atomic.Int64
 	// pipe, unless nil, is what a payload is sent from that is not copied.
@@ -192,12 +192,15 @@ func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, erro
 // begin another.
 func (c *Conn) complete() (int, error) {
 	if c.attached == nil {
-		if c.keeps.now {
+		if c.keeper.keeps() {
 			c.call.raw(uintptr(c.fd))
 		} else {
 			c.call.blocking(uintptr(c.fd))
 		}
-		c.keeps.count(int(c.call.got), c.call.errno)
+		if c.call.errno != 0 {
+			c.call.got = 0
+		}
+		c.keeper.count(int(c.call.got))
 	} else if err := c.park(); err != nil {
 		return 0, err
 	}

@@ -152,8 +152,14 @@ func (c *Conn) Abort() error {
 // Lock does nothing here: transfers go through the runtime's network poller.
 func Lock() func() { return func() {} }
 
+// Keeper does nothing here: no flow has a thread.
+type Keeper struct{}
+
+// NewKeeper has nothing to keep.
+func NewKeeper(int) *Keeper { return nil }
+
 // KeepProcessor does nothing here, either.
-func (c *Conn) KeepProcessor() {}
+func (c *Conn) KeepProcessor(*Keeper) {}
 
 // ask runs f on the descriptor while it is sure to be open.
 func (c *Conn) ask(f func(fd uintptr) error) error {

@@ -1,42 +1,59 @@
 package sockets
 
 import (
-	"syscall"
+	"sync/atomic"
 	"time"
 )
 
-// keeper says whether the thread of a flow keeps a processor of the Go runtime for itself
-// while a call waits.
+// Keeper says whether the threads of the flows of a test each keep a processor of the Go
+// runtime (thread.AddProcessors) while a call waits.
 //
 // To give it away has the runtime's monitor look every 20 µs, and costs other threads up to
-// three context switches a call: across one hop on 2 CPUs, 8 and 64 flows carried 1.2 times
-// as much without. But the monitor interrupts a thread that keeps one every 10 ms or so, at
-// some 20 µs, so only a flow that carries fastBytes in fastTime, 1 Gbit/s, keeps it.
-type keeper struct {
-	may, now bool
-	moved    int
-	since    time.Time
+// three context switches a call: across one hop on 2 CPUs, 8 and 64 flows carried 1.2 to 1.5
+// times as much without. But the monitor interrupts a thread that keeps one every 10 ms or
+// so, at some 20 µs. So flows keep theirs from the beginning, give them away when they carry
+// little, and take them back when they carry much: all together, since one that
+// gives its own away keeps the monitor awake for all, and flows that take turns on a CPU
+// rest for a long time each.
+type Keeper struct {
+	flows int
+	began time.Time
+	away  atomic.Bool  // they give their own away
+	moved atomic.Int64 // bytes of all flows since
+	since atomic.Int64 // this time after began
 }
 
 const (
-	fastTime  = 5 * time.Millisecond
-	fastBytes = 1e9 / 8 * int(fastTime) / int(time.Second)
+	keepInterval = 100 * time.Millisecond
+	// muchBytes is what each flow carries in that, in the mean, that takes its own back, at
+	// 0.5 Gbit/s, and littleBytes what one carries at most that gives it away.
+	muchBytes   = 1e9 / 16 * int64(keepInterval) / int64(time.Second)
+	littleBytes = muchBytes / 2
 )
 
-// KeepProcessor says that the goroutine that transfers on a detached Conn has a processor
-// of the Go runtime for itself (thread.AddProcessors).
-func (c *Conn) KeepProcessor() { c.keeps.may = true }
+// NewKeeper is for so many flows of one end, each with a processor for itself.
+func NewKeeper(flows int) *Keeper { return &Keeper{flows: flows, began: time.Now()} }
 
-// count takes note of the bytes that a call moved, unless it failed.
-func (k *keeper) count(n int, errno syscall.Errno) {
-	if !k.may {
+// KeepProcessor has a detached Conn count for k, and transfer as it says. Nil changes nothing.
+func (c *Conn) KeepProcessor(k *Keeper) { c.keeper = k }
+
+// keeps says whether the next call keeps the processor.
+func (k *Keeper) keeps() bool { return k != nil && !k.away.Load() }
+
+// count takes note of the bytes that a call moved.
+func (k *Keeper) count(n int) {
+	if k == nil {
 		return
 	}
-	if errno == 0 {
-		k.moved += n
+	k.moved.Add(int64(n))
+	now, since := int64(time.Since(k.began)), k.since.Load()
+	if now-since < int64(keepInterval) || !k.since.CompareAndSwap(since, now) {
+		return
 	}
-	if now := time.Now(); now.Sub(k.since) >= fastTime {
-		bound := fastBytes * int(now.Sub(k.since)) / int(fastTime)
-		k.now, k.moved, k.since = k.moved >= bound, 0, now
+	bound := littleBytes
+	if k.away.Load() {
+		bound = muchBytes
 	}
+	intervals := float64(now-since) / float64(keepInterval)
+	k.away.Store(float64(k.moved.Swap(0)) < float64(bound)*float64(k.flows)*intervals)
 }

@@ -2,45 +2,51 @@ package sockets
 
 import (
 	"runtime"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/thread"
 )
 
-// A flow keeps a processor while it carries much, and only where it was told that it may.
+// Flows keep their processors until they carry little, all together, and take
+// them back when they carry much.
 func TestKeeper(t *testing.T) {
-	const piece = fastBytes / 5
-	steps := []struct {
+	const flows = 4
+	for _, step := range []struct {
 		name  string
-		every time.Duration // a piece, for fastTime
-		errno syscall.Errno
-		want  bool
+		calls int
+		every time.Duration
+		moved int64
+		away  bool
+		keeps bool
 	}{
-		{"at four times the rate", fastTime / 20, 0, true},
-		{"at half of it", fastTime / 2, 0, false},
-		{"at twice the rate", fastTime / 10, 0, true},
-		{"one call that waited long", 20 * fastTime, 0, false},
-		{"calls that moved nothing", fastTime / 20, unix.EAGAIN, false},
-	}
-	for _, may := range []bool{true, false} {
+		{"much", 10, keepInterval / 10, flows * muchBytes / 10, false, true},
+		{"less than much", 10, keepInterval / 10, flows * muchBytes * 3 / 40, false, true},
+		{"little", 10, keepInterval / 10, flows * littleBytes / 11, false, false},
+		{"nothing", 1, keepInterval, 0, false, false},
+		{"much at once, after long", 1, 20 * keepInterval, flows * muchBytes, false, false},
+		{"for too short a time to say", 5, keepInterval / 10, 0, false, true},
+		{"less than much, taking back", 10, keepInterval / 10, flows * muchBytes * 3 / 40, true, false},
+		{"much, taking back", 10, keepInterval / 10, flows * muchBytes / 10, true, true},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			k := keeper{may: may, since: time.Now()}
-			for _, step := range steps {
-				for passed := time.Duration(0); passed < fastTime; passed += step.every {
-					time.Sleep(step.every)
-					k.count(piece, step.errno)
-				}
-				if want := step.want && may; k.now != want {
-					t.Errorf("may %v, %s: kept %v, want %v", may, step.name, k.now, want)
-				}
+			k := NewKeeper(flows)
+			k.away.Store(step.away)
+			for range step.calls {
+				time.Sleep(step.every)
+				k.count(int(step.moved))
+			}
+			if got := k.keeps(); got != step.keeps {
+				t.Errorf("%s: kept %v", step.name, got)
 			}
 		})
+	}
+	var nobody *Keeper
+	nobody.count(1)
+	if nobody.keeps() {
+		t.Error("nobody keeps one")
 	}
 }
 
@@ -53,7 +59,9 @@ func TestKeepsProcessorThroughCollections(t *testing.T) {
 		t.Fatal("no processor to be had")
 	}
 	defer remove()
-	far.keeps = keeper{may: true, now: true, since: time.Now().Add(time.Hour)} // for all of the test
+	k := NewKeeper(1)
+	k.since.Store(int64(time.Hour)) // and it stays so for all of the test
+	far.KeepProcessor(k)
 	came := make(chan error, 1)
 	go func() {
 		defer Lock()()
@@ -67,4 +75,7 @@ func TestKeepsProcessorThroughCollections(t *testing.T) {
 	_, err := near.Write([]byte{1})
 	testutil.OK(t, err)
 	testutil.OK(t, <-came)
+	if !k.keeps() || k.moved.Load() != 1 {
+		t.Errorf("keeps %v, %d bytes", k.keeps(), k.moved.Load())
+	}
 }

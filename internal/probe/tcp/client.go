@@ -18,7 +18,6 @@ import (
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
-	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // Of many flows, all of which report at the same moment, a report is not larger than
@@ -53,9 +52,9 @@ type test struct {
 	start time.Time
 	facts []string
 	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
-	// keepProcessors says that the thread of each flow has a processor of the Go runtime.
-	keepProcessors bool
-	early          *early // unless nil, the test may end before its planned end
+	// keeper is nil where the threads of the flows have no processors of the Go runtime.
+	keeper *sockets.Keeper
+	early  *early // unless nil, the test may end before its planned end
 }
 
 // Run does one test from this host.
@@ -66,12 +65,12 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		defer giveBack()
 		req.Spec.ShareThreads = !threads
 	}
-	remove, kept := func() {}, false
+	t := &test{req: req, bulk: newBulk(), flows: make([]*flow, kind.Connections(req.Spec))}
 	if !session.SharesPoller(req.Spec) {
-		remove, kept = thread.AddProcessors(kind.Connections(req.Spec))
+		keeper, remove := keepProcessors(kind.Connections(req.Spec))
+		defer remove()
+		t.keeper = keeper
 	}
-	defer remove()
-	t := &test{req: req, keepProcessors: kept, bulk: newBulk(), flows: make([]*flow, kind.Connections(req.Spec))}
 	if req.Spec.Pairs > 1 {
 		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec), session.BinsOfEach(req.Spec.Pairs))
 	}
@@ -213,9 +212,7 @@ func (t *test) transfer() error {
 		group.Go(func() {
 			if !f.Conn.Attached() {
 				defer sockets.Lock()()
-				if t.keepProcessors {
-					f.Conn.KeepProcessor()
-				}
+				f.Conn.KeepProcessor(t.keeper)
 			}
 			if err := f.transfer(&t.req); err != nil {
 				once.Do(func() {

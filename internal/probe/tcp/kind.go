@@ -7,6 +7,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // manyFlowBytes is what each connection of a test of very many takes of the server's
@@ -54,8 +55,7 @@ func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err er
 	if session.SharesPoller(o.Test.Spec) {
 		return func() {}, nil
 	}
-	if kept, _ := o.Test.State.(processors); kept {
-		w.KeepProcessor()
-	}
+	keeper, _ := o.Test.State.(*sockets.Keeper)
+	w.KeepProcessor(keeper)
 	return session.TakeThread(w, o)
 }

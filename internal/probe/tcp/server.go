@@ -20,21 +20,27 @@ type server struct {
 // Close gives back the payload.
 func (s *server) Close() error { return s.bulk.close() }
 
-// processors is what a server's end keeps of a test: whether the thread of each flow has a
-// processor of the Go runtime.
-type processors bool
-
 // Begin gives a test whose flows have a thread each as many processors.
 func (s *server) Begin(t *session.Test) (end func() error) {
 	if !t.Threaded {
 		return func() error { return nil }
 	}
-	remove, ok := thread.AddProcessors(kind.Connections(t.Spec))
-	t.State = processors(ok)
+	keeper, remove := keepProcessors(kind.Connections(t.Spec))
+	t.State = keeper
 	return func() error {
 		remove()
 		return nil
 	}
+}
+
+// keepProcessors gives so many flows a processor of the Go runtime each, until remove is
+// called; its keeper is nil where they cannot have them.
+func keepProcessors(flows int) (keeper *sockets.Keeper, remove func()) {
+	remove, ok := thread.AddProcessors(flows)
+	if ok {
+		keeper = sockets.NewKeeper(flows)
+	}
+	return keeper, remove
 }
 
 // Serve is the server's end of one flow of a tcp test.
