@@ -26,7 +26,7 @@ var added struct {
 // one for each thread that is to wait in system calls of which the scheduler is not told,
 // and so keeps one. It says whether it did; it does not where there would be too many.
 func AddProcessors(n int) (remove func(), ok bool) {
-	if !resize(n) {
+	if n <= 0 || !resize(n) {
 		return func() {}, false
 	}
 	return sync.OnceFunc(func() { resize(-n) }), true

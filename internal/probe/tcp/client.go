@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // Of many flows, all of which report at the same moment, a report is not larger than
@@ -52,9 +53,7 @@ type test struct {
 	start time.Time
 	facts []string
 	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
-	// keeper is nil where the threads of the flows have no processors of the Go runtime.
-	keeper *sockets.Keeper
-	early  *early // unless nil, the test may end before its planned end
+	early *early            // unless nil, the test may end before its planned end
 }
 
 // Run does one test from this host.
@@ -66,11 +65,6 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		req.Spec.ShareThreads = !threads
 	}
 	t := &test{req: req, bulk: newBulk(), flows: make([]*flow, kind.Connections(req.Spec))}
-	if !session.SharesPoller(req.Spec) {
-		keeper, remove := keepProcessors(kind.Connections(req.Spec))
-		defer remove()
-		t.keeper = keeper
-	}
 	if req.Spec.Pairs > 1 {
 		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec), session.BinsOfEach(req.Spec.Pairs))
 	}
@@ -84,6 +78,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 			return out, err
 		}
 	}
+	defer t.keepProcessors()()
 	stop := context.AfterFunc(ctx, func() {
 		for _, f := range t.flows {
 			f.Conn.Interrupt()
@@ -175,6 +170,34 @@ func (t *test) build(f *flow) (err error) {
 	return nil
 }
 
+// keepProcessors gives those flows that are better off with one a processor of the Go
+// runtime each, until remove is called.
+func (t *test) keepProcessors() (remove func()) {
+	var keeping []*flow
+	for _, f := range t.flows {
+		if keepsProcessor(t.req.Spec, f.senderPaces()) {
+			keeping = append(keeping, f)
+		}
+	}
+	remove, ok := thread.AddProcessors(len(keeping))
+	if !ok {
+		return remove
+	}
+	keeper := sockets.NewKeeper(len(keeping))
+	for _, f := range keeping {
+		f.Conn.KeepProcessor(keeper)
+	}
+	return remove
+}
+
+// senderPaces says whether the congestion control of the sending end paces.
+func (f *flow) senderPaces() bool {
+	if f.send != nil {
+		return sockets.Paces(f.Conn.CongestionControl())
+	}
+	return f.Ready.SenderPaces
+}
+
 // begin sends START on every flow.
 func (t *test) begin() error {
 	spec := t.req.Spec
@@ -212,7 +235,6 @@ func (t *test) transfer() error {
 		group.Go(func() {
 			if !f.Conn.Attached() {
 				defer sockets.Lock()()
-				f.Conn.KeepProcessor(t.keeper)
 			}
 			if err := f.transfer(&t.req); err != nil {
 				once.Do(func() {

@@ -20,27 +20,26 @@ type server struct {
 // Close gives back the payload.
 func (s *server) Close() error { return s.bulk.close() }
 
-// Begin gives a test whose flows have a thread each as many processors.
+// Begin makes what says whether the flows of a test keep their processors.
 func (s *server) Begin(t *session.Test) (end func() error) {
-	if !t.Threaded {
-		return func() error { return nil }
+	if t.Threaded {
+		t.State = sockets.NewKeeper(kind.Connections(t.Spec))
 	}
-	keeper, remove := keepProcessors(kind.Connections(t.Spec))
-	t.State = keeper
-	return func() error {
-		remove()
-		return nil
-	}
+	return func() error { return nil }
 }
 
-// keepProcessors gives so many flows a processor of the Go runtime each, until remove is
-// called; its keeper is nil where they cannot have them.
-func keepProcessors(flows int) (keeper *sockets.Keeper, remove func()) {
-	remove, ok := thread.AddProcessors(flows)
-	if ok {
-		keeper = sockets.NewKeeper(flows)
+// keepProcessor gives a flow that is better off with one a processor of the Go runtime,
+// until remove is called.
+func keepProcessor(w *session.ControlConn, t *session.Test, senderPaces bool) (remove func()) {
+	keeper, threaded := t.State.(*sockets.Keeper)
+	if !threaded || !keepsProcessor(t.Spec, senderPaces) {
+		return func() {}
 	}
-	return keeper, remove
+	remove, ok := thread.AddProcessors(1)
+	if ok {
+		w.KeepProcessor(keeper)
+	}
+	return remove
 }
 
 // Serve is the server's end of one flow of a tcp test.
@@ -65,6 +64,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		defer open.Test.Meter.Add(true, send.sent.Load)()
 	}
 	ready.EndsEarly, ready.SenderPaces = true, send != nil && sockets.Paces(w.CongestionControl())
+	defer keepProcessor(w, open.Test, ready.SenderPaces || open.SenderPaces)()
 	start, err := w.AwaitStart(ready, longest)
 	if err != nil {
 		return err
