@@ -25,9 +25,9 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	}
 	switch {
 	case best >= 0:
-		return n.Effect(costs[best]) + n.otherPaths(costs, costs[best])
+		return n.BriefEffect(costs[best]) + n.otherPaths(costs, costs[best])
 	case len(costs) == 1:
-		return n.Effect(costs[0])
+		return n.BriefEffect(costs[0])
 	case len(costs) == 0 && trials == 0:
 		return "Nothing has been measured yet."
 	case len(costs) == 0 && paths == 1:
@@ -35,7 +35,7 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	case len(costs) == 0:
 		return "There is nothing to compare with the baseline."
 	case few > 0:
-		return fmt.Sprintf("Too few blocks to claim anything in %d of %s. The largest effect of these: %s.", few, quantity.Count(len(costs), "comparison"), n.Effect(costs[open]))
+		return fmt.Sprintf("Too few blocks to claim anything in %d of %s. The largest effect of these: %s.", few, quantity.Count(len(costs), "comparison"), n.BriefEffect(costs[open]))
 	case open >= 0:
 		count := 0
 		for _, c := range costs {
@@ -43,7 +43,7 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 				count++
 			}
 		}
-		return fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved. The largest of these: %[4]s.", count, quantity.Count(len(costs), "comparison"), isAre(count), n.Effect(costs[open]))
+		return fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved. The largest of these: %[4]s.", count, quantity.Count(len(costs), "comparison"), isAre(count), n.BriefEffect(costs[open]))
 	}
 	return "No path costs more than the stated bounds."
 }

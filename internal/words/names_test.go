@@ -189,6 +189,8 @@ func TestHeadline(t *testing.T) {
 	late := result.Effect{Path: "late", Baseline: "direct", Test: "t", Metric: "rtt_p50_seconds", N: 8, Difference: 1e-3, Ratio: 1.5, ReferenceMedian: 2e-3, Median: 3e-3, Verdict: result.Costs}
 	breaks := result.Effect{Path: "flaky", Baseline: "direct", Test: "t", Metric: measurement.BrokenTrials, N: 20, Broken: 13, Difference: 0.65, Verdict: result.Breaks}
 	fine, open := goodput("fine", result.NoCost, 1), goodput("open", result.NotResolved, 0.01)
+	doubtful := goodput("doubtful", result.Costs, 0.5)
+	doubtful.Violations = []result.Violation{{Assumption: result.IndependentBlocks, Autocorrelation: 0.5, EffectiveBlocks: 3}}
 	for _, c := range []struct {
 		costs []result.Effect
 		want  string
@@ -197,6 +199,7 @@ func TestHeadline(t *testing.T) {
 		{[]result.Effect{fine, goodput("ajar", result.NotResolved, 0.97), open}, "None of 3 comparisons shows a cost, but 2 of them are not resolved. The largest of these: open: not resolved on goodput, t: −99.0 % from 8 blocks."},
 		{[]result.Effect{fine, open}, "None of 2 comparisons shows a cost, but 1 of them is not resolved. The largest of these: open: not resolved on goodput, t: −99.0 % from 8 blocks."},
 		{[]result.Effect{fine, late, open}, "late: adds 1.0 ms to RTT p50, t (2.00 ms → 3.00 ms, 1.50×)"},
+		{[]result.Effect{doubtful}, "doubtful: costs 50.0 % of goodput, t (0 bit/s → 0 bit/s); rests on independent blocks"},
 		{[]result.Effect{late, loss, fine}, "lossy: adds 3.0 percentage points to loss, t (0 % → 3.00 %)"},
 		{[]result.Effect{late, loss, goodput("slow", result.Costs, 0.5)}, "slow: costs 50.0 % of goodput, t (0 bit/s → 0 bit/s)"},
 		{[]result.Effect{late, goodput("slow", result.Costs, 0.5), breaks}, "flaky: breaks 13 of 20 trials of t, direct none"},
