@@ -197,11 +197,11 @@ func (c *Conn) complete() (int, error) {
 		} else {
 			c.call.blocking(uintptr(c.fd))
 		}
-		if c.call.errno != 0 {
-			c.call.got = 0
-		}
-		c.keeper.count(int(c.call.got))
-	} else if err := c.park(); err != nil {
+		moved, err := tried(int(c.call.got), c.call.errno)
+		c.keeper.count(moved)
+		return moved, err
+	}
+	if err := c.park(); err != nil {
 		return 0, err
 	}
 	return tried(int(c.call.got), c.call.errno)

@@ -20,7 +20,7 @@ type Keeper struct {
 	began time.Time
 	away  atomic.Bool  // they give their own away
 	moved atomic.Int64 // bytes of all flows since
-	since atomic.Int64 // this time after began
+	since atomic.Int64 // so many nanoseconds after began, 0 before the first call
 }
 
 const (
@@ -47,6 +47,10 @@ func (k *Keeper) count(n int) {
 	}
 	k.moved.Add(int64(n))
 	now, since := int64(time.Since(k.began)), k.since.Load()
+	if since == 0 {
+		k.since.CompareAndSwap(0, max(now, 1)) // the wait for START says nothing
+		return
+	}
 	if now-since < int64(keepInterval) || !k.since.CompareAndSwap(since, now) {
 		return
 	}

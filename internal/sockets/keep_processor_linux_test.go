@@ -34,6 +34,8 @@ func TestKeeper(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := NewKeeper(flows)
 			k.away.Store(step.away)
+			time.Sleep(time.Minute) // for START
+			k.count(1)
 			for range step.calls {
 				time.Sleep(step.every)
 				k.count(int(step.moved))
