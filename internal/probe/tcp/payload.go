@@ -111,7 +111,7 @@ func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byt
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sinks == nil {
-		b.sinks = make([][]byte, runtime.NumCPU())
+		b.sinks = make([][]byte, min(runtime.GOMAXPROCS(0), runtime.NumCPU())) // the former may be raised now
 		for i := range b.sinks {
 			b.sinks[i] = make([]byte, discardBytes)
 		}
