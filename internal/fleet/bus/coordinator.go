@@ -67,6 +67,9 @@ type Coordinator struct {
 	works  map[string]*work     // by the agent's name
 	joined map[string]time.Time // when sessions began, by the agent's key
 	asked  map[string]asked     // how often agents say that they are there, by their keys
+
+	eventsMu sync.Mutex        // apart from mu: every event takes it
+	inboxes  map[string]*inbox // of sessions, by the agents' events
 }
 
 // work is the stream of an agent, which its sessions carry one after the other.
@@ -89,14 +92,14 @@ func Coordinate(b Broker, o CoordinatorOptions) (*Coordinator, error) {
 }
 
 func newCoordinator(o CoordinatorOptions) *Coordinator {
-	return &Coordinator{o: o, works: map[string]*work{}, joined: map[string]time.Time{}, asked: map[string]asked{}, ended: make(chan struct{})}
+	return &Coordinator{o: o, works: map[string]*work{}, joined: map[string]time.Time{}, asked: map[string]asked{}, inboxes: map[string]*inbox{}, ended: make(chan struct{})}
 }
 
 func (c *Coordinator) connect(urls string, own ...nats.Option) (err error) {
 	c.conn, err = nats.Connect(urls, append([]nats.Option{
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectPause), nats.ReconnectJitter(0, 0),
 		nats.DisconnectErrHandler(c.disconnected),
-		nats.SyncQueueLen(maxWaiting), nats.ErrorHandler(ignore), nats.ClosedHandler(func(*nats.Conn) { close(c.ended) }),
+		nats.ErrorHandler(ignore), nats.ClosedHandler(c.closed),
 	}, own...)...)
 	return err
 }
@@ -106,6 +109,10 @@ func (c *Coordinator) begin() error {
 	joins, err := c.conn.Subscribe(subject.Joins(c.o.Fleet), c.join)
 	if err == nil {
 		err = joins.SetPendingLimits(maxJoins, maxJoins*maxHello)
+	}
+	if err == nil {
+		// One for all agents: each of thousands would take 3.3 KiB of the heap, at both ends.
+		_, err = c.conn.Subscribe(subject.Events(c.o.Fleet), c.event)
 	}
 	if err == nil {
 		err = c.conn.Flush()
@@ -124,6 +131,16 @@ func (c *Coordinator) disconnected(_ *nats.Conn, err error) {
 	if err != nil && c.o.OnDisconnect != nil {
 		c.o.OnDisconnect(err)
 	}
+}
+
+// closed ends what reads from a connection to the broker that is not made anew.
+func (c *Coordinator) closed(*nats.Conn) {
+	c.eventsMu.Lock()
+	for _, in := range c.inboxes {
+		in.end(nats.ErrConnectionClosed)
+	}
+	c.eventsMu.Unlock()
+	close(c.ended)
 }
 
 // maxJoins bounds how many agents wait to be taken; what is lost is said again.
@@ -270,19 +287,35 @@ func (c *Coordinator) inTurn(key string) bool {
 
 // open begins a session of an agent, nil where the connection to the broker has ended.
 func (c *Coordinator) open(who subject.Agent, w *work) *link {
-	in, err := c.conn.SubscribeSync(who.Event())
-	if err != nil {
-		return nil
-	}
-	if err := in.SetPendingLimits(maxWaiting, maxWaitingBytes); err != nil {
-		return nil
-	}
+	in := newInbox()
 	l := newLink(c.conn, in, who.Command(), who.Event(), w.session, func() {
-		_ = in.Unsubscribe() // fails where the connection has ended, and the subscription with it
+		c.eventsMu.Lock()
+		defer c.eventsMu.Unlock()
+		if c.inboxes[who.Event()] == in {
+			delete(c.inboxes, who.Event())
+		}
 	})
-	// After the subscription, on the same connection: the agent's first word is heard.
+	c.eventsMu.Lock()
+	c.inboxes[who.Event()] = in
+	c.eventsMu.Unlock()
+	if c.conn.IsClosed() { // which closed may not have told this one
+		_ = l.Close()
+		return nil
+	}
+	// After there is an inbox: the agent's first word is heard.
 	c.accept(who, w)
 	return l
+}
+
+// event gives what an agent says to the session that reads it. What the agent says outside of
+// one nobody hears.
+func (c *Coordinator) event(raw *nats.Msg) {
+	c.eventsMu.Lock()
+	in := c.inboxes[raw.Subject]
+	c.eventsMu.Unlock()
+	if in != nil {
+		in.put(raw)
+	}
 }
 
 func (c *Coordinator) refuse(who subject.Agent, session uint64, why error) {

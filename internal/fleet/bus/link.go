@@ -26,7 +26,7 @@ var ErrFlood = fmt.Errorf("it says more than is read: %d messages or %d bytes wa
 // must never see it with a hole.
 type link struct {
 	conn    *nats.Conn
-	in      *nats.Subscription
+	in      source
 	out     string // subject of what this end says
 	back    string // where the broker says that nobody reads out, empty for not to ask
 	session uint64
@@ -43,7 +43,13 @@ type link struct {
 	over error // why the link is over, nil while it is not
 }
 
-func newLink(conn *nats.Conn, in *nats.Subscription, out, back string, session uint64, closing func()) *link {
+// source is where an end of a link reads what the other says, in its order: nats.ErrSlowConsumer
+// says that this was more than is kept.
+type source interface {
+	NextMsgWithContext(ctx context.Context) (*nats.Msg, error)
+}
+
+func newLink(conn *nats.Conn, in source, out, back string, session uint64, closing func()) *link {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &link{conn: conn, in: in, out: out, back: back, session: session, closing: closing, ctx: ctx, cancel: cancel}
 }

@@ -81,6 +81,9 @@ func Coordinator(fleet string) string { return "hopbench." + fleet + ".coordinat
 // Joins is what the coordinator of a fleet reads: Join of every agent.
 func Joins(fleet string) string { return Agent{fleet, "*", "*"}.Join() }
 
+// Events is what the coordinator of a fleet reads besides: Event of every agent.
+func Events(fleet string) string { return Agent{fleet, "*", "*"}.Event() }
+
 // WhoJoins is the agent of a subject of Joins.
 func WhoJoins(subject string) (Agent, error) { return who(subject, join) }
 
