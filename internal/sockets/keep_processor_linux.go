@@ -16,15 +16,20 @@ import (
 // gives its own away keeps the monitor awake for all, and flows that take turns on a CPU
 // rest for a long time each.
 type Keeper struct {
-	flows int
-	began time.Time
-	away  atomic.Bool  // they give their own away
-	moved atomic.Int64 // bytes of all flows since
-	since atomic.Int64 // so many nanoseconds after began, 0 before the first call
+	flows  int
+	began  time.Time
+	away   atomic.Bool  // they give their own away
+	moved  atomic.Int64 // bytes of all flows since
+	since  atomic.Int64 // so many nanoseconds after began, 0 before the first call
+	little atomic.Int32 // intervals in a row in which they carried little
 }
 
 const (
 	keepInterval = 100 * time.Millisecond
+	// patience is for how many intervals in a row those carry little that give theirs away.
+	// Many flows begin slowly: 64 took two seconds to what took them half a second where they
+	// did not give theirs away meanwhile.
+	patience = 5
 	// muchBytes is what each flow carries in that, in the mean, that takes its own back, at
 	// 0.5 Gbit/s, and littleBytes what one carries at most that gives it away.
 	muchBytes   = 1e9 / 16 * int64(keepInterval) / int64(time.Second)
@@ -54,10 +59,14 @@ func (k *Keeper) count(n int) {
 	if now-since < int64(keepInterval) || !k.since.CompareAndSwap(since, now) {
 		return
 	}
-	bound := littleBytes
-	if k.away.Load() {
-		bound = muchBytes
+	carried := float64(k.moved.Swap(0)) / float64(k.flows) * float64(keepInterval) / float64(now-since)
+	switch {
+	case carried >= float64(muchBytes):
+		k.away.Store(false)
+		k.little.Store(0)
+	case carried >= float64(littleBytes):
+		k.little.Store(0)
+	case k.little.Add(int32(min((now-since)/int64(keepInterval), patience))) >= patience:
+		k.away.Store(true)
 	}
-	intervals := float64(now-since) / float64(keepInterval)
-	k.away.Store(float64(k.moved.Swap(0)) < float64(bound)*float64(k.flows)*intervals)
 }

@@ -24,8 +24,10 @@ func TestKeeper(t *testing.T) {
 	}{
 		{"much", 10, keepInterval / 10, flows * muchBytes / 10, false, true},
 		{"less than much", 10, keepInterval / 10, flows * muchBytes * 3 / 40, false, true},
-		{"little", 10, keepInterval / 10, flows * littleBytes / 11, false, false},
-		{"nothing", 1, keepInterval, 0, false, false},
+		{"little, for a while", 10 * (patience - 1), keepInterval / 10, flows * littleBytes / 11, false, true},
+		{"little", 10 * patience, keepInterval / 10, flows * littleBytes / 11, false, false},
+		{"nothing, for a while", 1, (patience - 1) * keepInterval, 0, false, true},
+		{"nothing", 1, patience * keepInterval, 0, false, false},
 		{"much at once, after long", 1, 20 * keepInterval, flows * muchBytes, false, false},
 		{"for too short a time to say", 5, keepInterval / 10, 0, false, true},
 		{"less than much, taking back", 10, keepInterval / 10, flows * muchBytes * 3 / 40, true, false},

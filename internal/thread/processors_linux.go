@@ -13,12 +13,13 @@ const mostProcessors = 256
 // added is how many there are besides those that this process began with.
 var added struct {
 	sync.Mutex
-	n, began int
+	n, began    int
+	collections collections
 }
 
 // AddProcessors gives the Go runtime n more processors (GOMAXPROCS), until remove is called:
 // one for each thread that is to wait in system calls of which the scheduler is not told,
-// and so keeps one. It says whether it did; it does not where there would be too many.
+// and so keeps one. Meanwhile the garbage collector runs seldom. It says whether it did; it does not where there would be too many.
 func AddProcessors(n int) (remove func(), ok bool) {
 	if n <= 0 || !resize(n) {
 		return func() {}, false
@@ -34,12 +35,14 @@ func resize(n int) bool {
 	}
 	if added.n == 0 {
 		added.began = runtime.GOMAXPROCS(0)
+		added.collections.begin()
 	}
 	added.n += n
 	if added.n > 0 {
 		runtime.GOMAXPROCS(added.began + added.n)
 		return true
 	}
+	added.collections.end()
 	if os.Getenv("GOMAXPROCS") != "" {
 		runtime.GOMAXPROCS(added.began)
 	} else {

@@ -4,6 +4,7 @@ package thread
 
 import (
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -36,3 +37,21 @@ func AllowedCPUs() []int { return nil }
 
 // Pin is not supported here.
 func Pin([]int) (unpin func(), err error) { return nil, errors.ErrUnsupported }
+
+// Gate has threads wait until all may go on.
+type Gate struct {
+	open chan struct{}
+	once sync.Once
+}
+
+// NewGate makes a gate that is shut.
+func NewGate() (*Gate, error) { return &Gate{open: make(chan struct{})}, nil }
+
+// Wait blocks until the gate is open.
+func (g *Gate) Wait() { <-g.open }
+
+// Open lets all go on that wait, and all that come.
+func (g *Gate) Open() { g.once.Do(func() { close(g.open) }) }
+
+// Close has nothing to give back.
+func (*Gate) Close() error { return nil }

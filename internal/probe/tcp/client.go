@@ -85,6 +85,11 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		}
 	})
 	defer stop()
+	transfers, err := t.ready()
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, transfers.end()) }()
 	begun, err := req.AwaitCommonStart(ctx)
 	if err != nil {
 		return out, err
@@ -103,7 +108,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	t.mark()
 	ended := t.watch()
 	settled := t.settle()
-	err = t.transfer()
+	err = transfers.run()
 	settled()
 	ended()
 	signs.End()
@@ -223,31 +228,6 @@ func (t *test) begin() error {
 		}
 	}
 	return nil
-}
-
-// transfer runs every flow, few of them on a thread of its own each, and waits
-// for all. The first flow that fails ends the others.
-func (t *test) transfer() error {
-	var group sync.WaitGroup
-	var once sync.Once
-	var first error // the others' are what interrupting them caused
-	for i, f := range t.flows {
-		group.Go(func() {
-			if !f.Conn.Attached() {
-				defer sockets.Lock()()
-			}
-			if err := f.transfer(&t.req); err != nil {
-				once.Do(func() {
-					first = session.Wrap(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
-					for _, other := range t.flows {
-						other.Conn.Interrupt()
-					}
-				})
-			}
-		})
-	}
-	group.Wait()
-	return first
 }
 
 // transfer runs the flow. Of ten thousand, the stack of each counts: what is large is not copied.
