@@ -98,6 +98,16 @@ func OnFreshStack(f func() error) error {
 	return <-done
 }
 
+// OnFreshStack is [OnFreshStack] where the flow may be one of thousands. One that has a thread
+// of its own runs f on that: to change goroutines it would have to wait, twice, for a thread
+// that the other flows leave a CPU.
+func (w *ControlConn) OnFreshStack(f func() error) error {
+	if w.Attached() {
+		return OnFreshStack(f)
+	}
+	return admission.Contain(f)
+}
+
 // AwaitClose waits until the other end closes: closing first could reset the
 // connection under the last bytes.
 func AwaitClose(w *ControlConn) error {

@@ -138,7 +138,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 				return err
 			}
 		}
-		return session.OnFreshStack(r.finished)
+		return r.OnFreshStack(r.finished)
 	}
 	for {
 		var n int
@@ -209,7 +209,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			}
 		}
 		var sent *protocol.Sent
-		err = session.OnFreshStack(func() (err error) {
+		err = r.OnFreshStack(func() (err error) {
 			sent, err = r.last(h, done)
 			return err
 		})

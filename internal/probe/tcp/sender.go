@@ -84,7 +84,7 @@ func (s *sender) run() (protocol.Received, error) {
 		}
 	}
 	var received protocol.Received
-	err := session.OnFreshStack(func() error {
+	err := s.OnFreshStack(func() error {
 		if s.Served() { // the client has its result
 			return protocol.Expect(&s.ControlConn, protocol.TypeReceived, protocol.MaxUnauthenticated, nil)
 		}

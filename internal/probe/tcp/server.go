@@ -46,7 +46,7 @@ func keepProcessor(w *session.ControlConn, t *session.Test, senderPaces bool) (r
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	var send *sender
 	var longest time.Duration
-	err := session.OnFreshStack(func() (err error) {
+	err := w.OnFreshStack(func() (err error) {
 		spec, sends := open.Test.Spec, open.Sends()
 		longest = session.Planned(spec) + grace(spec)
 		if err := prepare(w.Conn, paced(spec, ready.MaxRateBitsPerSecond), sends); err != nil {
@@ -82,7 +82,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
 	var r *receiver
 	unclamp, counted := func() {}, func() {}
-	err := session.OnFreshStack(func() error {
+	err := w.OnFreshStack(func() error {
 		spec := open.Test.Spec
 		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Number), open.SenderPaces)
 		r.start = start
@@ -104,7 +104,7 @@ func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start
 }
 
 func sendStream(send *sender, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
-	err := session.OnFreshStack(func() error {
+	err := send.OnFreshStack(func() error {
 		send.mustFinish = true
 		send.info = watchFlow(send.Conn, start, open.Test.Spec, nil)
 		return nil
@@ -117,7 +117,7 @@ func sendStream(send *sender, open *session.Flow, start time.Time, host func() *
 		return err
 	}
 	send.info.End()
-	err = session.OnFreshStack(func() error {
+	err = send.OnFreshStack(func() error {
 		return protocol.WriteFrame(&send.ControlConn, protocol.TypeSent, protocol.Sent{
 			Bytes: send.sent.Load(), Final: send.info.Final, Info: send.info.Series,
 			Host: host(), Effective: senderEffective(send, open.Test.Spec), Facts: append(senderFacts(send, open.Test.Spec), send.info.Facts()...),
