@@ -13,7 +13,7 @@ import (
 // a few threads; every one of them is counted.
 func TestTenThousandFlows(t *testing.T) {
 	flows := 10_000
-	if raceEnabled { // the detector makes each ten times as slow, and bounds goroutines at 8128
+	if testutil.RaceEnabled { // the detector makes each ten times as slow, and bounds goroutines at 8128
 		flows = 500
 	}
 	testutil.Need(t, hostinfo.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
@@ -36,7 +36,7 @@ func TestTenThousandFlows(t *testing.T) {
 			far, err := usageOf(server.Process.Pid)
 			testutil.OK(t, err)
 			t.Logf("client %+v, server %+v, goodput %g, facts %q", a.Usage, far, a.Outcome.Metrics["goodput_bits_per_second"], a.Outcome.Facts)
-			if sum := a.Usage.ResidentBytes + far.ResidentBytes; sum > 300<<20 && !raceEnabled {
+			if sum := a.Usage.ResidentBytes + far.ResidentBytes; sum > 300<<20 && !testutil.RaceEnabled {
 				t.Errorf("client and server needed %d MiB", sum>>20)
 			}
 			if a.Usage.Threads > 40 || far.Threads > 40 {

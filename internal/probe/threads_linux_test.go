@@ -22,7 +22,7 @@ import (
 // Ten thousand connections at a time take a few threads, and are made.
 func TestTenThousandCallers(t *testing.T) {
 	flows := MaxFlows
-	if raceEnabled { // the detector bounds goroutines at 8128
+	if testutil.RaceEnabled { // the detector bounds goroutines at 8128
 		flows = crr.ThreadCallers + 1
 	}
 	testutil.Need(t, hostinfo.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")

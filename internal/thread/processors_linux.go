@@ -19,7 +19,8 @@ var added struct {
 
 // AddProcessors gives the Go runtime n more processors (GOMAXPROCS), until remove is called:
 // one for each thread that is to wait in system calls of which the scheduler is not told,
-// and so keeps one. Meanwhile the garbage collector runs seldom. It says whether it did; it does not where there would be too many.
+// and so keeps one. Meanwhile the garbage collector runs seldom. It says whether it did; it
+// does not where there would be too many.
 func AddProcessors(n int) (remove func(), ok bool) {
 	if n <= 0 || !resize(n) {
 		return func() {}, false

@@ -79,7 +79,7 @@ func TestWanted(t *testing.T) {
 	here := Current()
 	for first := here.Wanted(); here.Wanted() <= first; { // to read it takes time, too
 	}
-	if n := testing.AllocsPerRun(10, func() { here.Wanted() }); n > 0 && !raceEnabled { // the detector allocates
+	if n := testing.AllocsPerRun(10, func() { here.Wanted() }); n > 0 && !testutil.RaceEnabled { // the detector allocates
 		t.Errorf("%v allocations", n)
 	}
 	nobody := "/proc/self/task/0/schedstat\x00"
