@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -40,6 +42,22 @@ func TestStarted(t *testing.T) {
 		least := (out.Warmup + spec.Duration).Duration()
 		if out.Started.Before(before.Add(spec.IdleDuration.Duration())) || out.Started.Add(least).After(after) {
 			t.Errorf("%s: asked at %v, began at %v, done at %v, of which %v were measured", spec.Kind, before, out.Started, after, least)
+		}
+	}
+}
+
+// A tcp test whose common start does not come ends, with its threads, and sends nothing.
+func TestStartThatDoesNotCome(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	for _, flows := range []int{1, 8, 80} { // the last share the poller
+		spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Duration: 60}.Defaults()
+		late := errors.New("the start does not come")
+		_, err := Run(testContext(t), Request{
+			Spec: spec, Target: target, Token: testToken,
+			Prepared: func(context.Context) (time.Time, error) { return time.Time{}, late },
+		}, nil)
+		if !errors.Is(err, late) {
+			t.Errorf("%d flows: %v", flows, err)
 		}
 	}
 }

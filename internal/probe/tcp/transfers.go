@@ -23,7 +23,7 @@ type transfers struct {
 	first error // the others' are what interrupting them caused
 }
 
-// ready has flows wait for run. End is to be called in any case.
+// ready has flows wait for run; end is to be called in any case.
 func (t *test) ready() (*transfers, error) {
 	gate, err := thread.NewGate()
 	if err != nil {
