@@ -112,6 +112,7 @@ func (c *Coordinator) begin() error {
 	}
 	if err == nil {
 		// One for all agents: each of thousands would take 3.3 KiB of the heap, at both ends.
+		// What is beyond the library's bounds is lost: links that miss it begin anew.
 		_, err = c.conn.Subscribe(subject.Events(c.o.Fleet), c.event)
 	}
 	if err == nil {
