@@ -28,6 +28,11 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 		RunE:  func(*cobra.Command, []string) error { return listExperiments(s) },
 	}
 	c.AddCommand(&cobra.Command{
+		Use:   "list",
+		Short: "List the bundled experiments, as without a command",
+		Args:  base.Exactly(),
+		RunE:  c.RunE,
+	}, &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print a bundled experiment file",
 		Example: `  hopbench experiments show routing-appliance > my.yaml

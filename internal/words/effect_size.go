@@ -18,8 +18,8 @@ func points(short bool) quantity.Scale {
 	return quantity.Scale{Factor: 0.01, Name: name}
 }
 
-// size writes an effect on the scale on which it is judged, a share of the
-// reference or a difference in the metric's unit, with its interval. factor −1
+// size writes an effect on the scale on which it is judged, a share or a multiple of
+// the reference or a difference in the metric's unit, with its interval. factor −1
 // turns a loss into a positive number.
 func size(e result.Effect, factor float64, signed, short bool) (estimate, between string) {
 	v, low, high := e.Judged()
@@ -35,12 +35,31 @@ func size(e result.Effect, factor float64, signed, short bool) (estimate, betwee
 	}
 	u := measurement.MetricOf(e.Metric).Unit
 	switch {
+	case isMultiple(e):
+		estimate, between = estimateIn(quantity.Scale{Factor: 1}, v+1, plusOne(low), plusOne(high), 0, false)
+		return estimate + "×", between
 	case !e.LeadsWithDifference():
 		return Estimate(v, low, high, measurement.Fraction, signed)
 	case u == measurement.Fraction:
 		return estimateIn(points(short), v, low, high, 1, signed)
 	}
 	return Estimate(v, low, high, u, signed)
+}
+
+// manyfold is the ratio from which on an effect is written as a multiple of the reference,
+// "16.9×", since nobody reads thousands of per cent.
+const manyfold = 10
+
+func isMultiple(e result.Effect) bool {
+	return !e.LeadsWithDifference() && e.Ratio >= manyfold && !e.EstimateUnbounded
+}
+
+func plusOne(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	x := *v + 1
+	return &x
 }
 
 // end is an end of an interval, infinite where it is unbounded.

@@ -167,6 +167,36 @@ func TestSizeWithoutBound(t *testing.T) {
 	}
 }
 
+// From ten times as much on an effect is a multiple.
+func TestMultiples(t *testing.T) {
+	of := func(ratio, low, high float64) result.Effect {
+		return result.Effect{
+			Path: "hop", Baseline: "direct", Test: "t", Metric: "cpu_seconds_per_byte", N: 8, Blocks: 8, Verdict: result.Costs,
+			Ratio: ratio, Low: &low, High: &high, ReferenceMedian: 1e-9, Median: ratio * 1e-9,
+		}
+	}
+	for _, c := range []struct {
+		effect       result.Effect
+		size, inText string
+	}{
+		{of(9.5, 9.1, 9.9), "+850 % [+810, +890]", "hop: adds 850 % [810, 890] to CPU per byte, t (1.00 ns/B → 9.50 ns/B, 9.50×)"},
+		{of(12.5, 0.5, 31), "12.5× [0.5, 31]", ""},
+		{of(1693.89, 1512.1, 1790), "1694× [1512, 1790]", "hop: multiplies CPU per byte, t by 1694× [1512, 1790] (1.00 ns/B → 1.69 µs/B)"},
+	} {
+		if got := plain(joined(Size(c.effect))); got != c.size {
+			t.Errorf("size of %g: %q, want %q", c.effect.Ratio, got, c.size)
+		}
+		if got := plain((Names{}).judged(c.effect)); c.inText != "" && got != c.inText {
+			t.Errorf("sentence of %g: %q, want %q", c.effect.Ratio, got, c.inText)
+		}
+	}
+	unbounded := of(20, 12, 0)
+	unbounded.High, unbounded.HighUnbounded = nil, true
+	if got := plain(joined(Size(unbounded))); got != "20× [12, ∞]" {
+		t.Errorf("without an upper end: %q", got)
+	}
+}
+
 // Many notes of a kind are counted, not listed.
 func TestManyNotes(t *testing.T) {
 	var list []result.Note

@@ -181,7 +181,7 @@ func (n Names) claim(e result.Effect, subject, what string) string {
 	if e.EstimateUnbounded {
 		return fmt.Sprintf("%s: %s %s beyond any bound (%s)", subject, e.Verdict, what, change)
 	}
-	if r := Ratio(e.Ratio); r != "" && !metric.HigherIsBetter {
+	if r := Ratio(e.Ratio); r != "" && !metric.HigherIsBetter && !isMultiple(e) {
 		change += ", " + r
 	}
 	if e.Against != nil {
@@ -196,6 +196,8 @@ func (n Names) claim(e result.Effect, subject, what string) string {
 	}
 	much := joined(size(e, factor, false, false))
 	switch {
+	case isMultiple(e):
+		return fmt.Sprintf("%s: multiplies %s by %s%s", subject, what, much, change)
 	case metric.HigherIsBetter && metric.ByRatio():
 		return fmt.Sprintf("%s: %s %s of %s%s", subject, e.Verdict, much, what, change)
 	case v > 0:

@@ -273,10 +273,13 @@ func whatIsAllowed(f serveFlags, limits admission.Cost) string {
 	if most := f.maxRate.Number(); most > 0 {
 		rate = quantity.FormatRate(most)
 	}
+	memory := "any amount" // the system does not say how much there is
+	if most := limits[admission.Bytes]; most > 0 {
+		memory = quantity.Format(float64(most), measurement.Bytes)
+	}
 	return fmt.Sprintf("  one test: %s, %s, %s\n  together: %s, %d connections, %d threads, %s of memory; one client address: three quarters of that, or a quarter of what others leave\n",
 		quantity.Count(f.maxFlows, "flow"), quantity.FormatDuration(f.maxDuration), rate,
-		quantity.Count(int(limits[admission.Tests]), "test"), limits[admission.Descriptors], limits[admission.Threads],
-		quantity.Format(float64(limits[admission.Bytes]), measurement.Bytes))
+		quantity.Count(int(limits[admission.Tests]), "test"), limits[admission.Descriptors], limits[admission.Threads], memory)
 }
 
 // whoIsServed says which protocols the server speaks, and with whom.

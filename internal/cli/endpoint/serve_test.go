@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 )
@@ -37,6 +38,16 @@ func TestWhoIsServed(t *testing.T) {
 		hopbench, iperf3, _ := strings.Cut(text, "\n")
 		if !strings.Contains(hopbench, c.hopbench) || !strings.Contains(iperf3, c.iperf3) {
 			t.Errorf("token %v, %+v:\n%s", c.token, c.flags, text)
+		}
+	}
+}
+
+// Not every system says how much memory there is.
+func TestWhatIsAllowed(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "any amount of memory", 2e9: "2.00 GB of memory"} {
+		limits := admission.Cost{admission.Tests: 64, admission.Descriptors: 100, admission.Threads: 10, admission.Bytes: bytes}
+		if got := whatIsAllowed(serveFlags{}, limits); !strings.Contains(got, want) {
+			t.Errorf("with %d bytes: %s", bytes, got)
 		}
 	}
 }
