@@ -249,7 +249,7 @@ func (s *stream) send() error {
 // sendSome sends n bytes, unless the test ends before.
 func (s *stream) sendSome(n int) error {
 	for left := n; left > 0 && !s.ending(); {
-		sent, err := s.conn.SendPayload(s.payload, left)
+		sent, err := s.conn.SendPayload(s.payload, left, int(s.bytes.Load()))
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
 			return err
 		}

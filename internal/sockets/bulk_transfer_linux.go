@@ -17,10 +17,24 @@ import (
 // the ends are in sessions of their own (autogroup, sched(7)). What
 // repeats after chunkBytes is out of reach of compressors that look back less (LZ4, deflate).
 const (
-	callBytes  = 1 << 20
-	keptBytes  = 512 << 10
-	chunkBytes = 64 << 10
+	callBytes = 1 << 20
+	keptBytes = 512 << 10
 )
+
+// aligned is the part of p from or to which a call copies that begins with byte number at of
+// a stream. It lies as far into a page as that byte does, and half a page farther. The kernel
+// fills a thread's pages one after the other, from the start of one if nothing of the thread
+// waits there, so that both ends of a copy lie alike in a cache line; and they are not a few
+// bytes apart in their pages. Both matter to rep movsb, which the kernel copies with: on a
+// Zen 3, if its destination lies 1 to 31 bytes farther in a page than its source, it takes 20
+// times as long. Across one hop on 2 CPUs, 1, 8 and 64 flows of cubic so carried 1.3, 1.1 and
+// 1.2 times as much.
+func aligned(p []byte, at int) []byte {
+	if len(p) <= pageBytes {
+		return p
+	}
+	return p[(at+pageBytes/2)%pageBytes:]
+}
 
 // mostBytes is what the next call copies at most.
 func (c *Conn) mostBytes() int {
@@ -30,8 +44,9 @@ func (c *Conn) mostBytes() int {
 	return callBytes
 }
 
-// SendPayload sends up to n bytes of payload, as Write does.
-func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
+// SendPayload sends up to n bytes of payload, as Write does. The first is number at of what the
+// calling thread sends on this connection, or of the whole pages of that.
+func (c *Conn) SendPayload(p *Payload, n, at int) (int, error) {
 	switch {
 	case p.pipes != nil:
 		return c.sendPiped(n)
@@ -42,15 +57,17 @@ func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	if n > c.mostBytes() {
 		flags |= unix.MSG_MORE // without it the rest of a call goes as a small packet
 	}
-	return c.over(unix.SYS_SENDMSG, p.buf, n, flags)
+	return c.over(unix.SYS_SENDMSG, aligned(p.buf, at), n, flags)
 }
 
-// ReadOver is Read of up to n bytes that nobody looks at: they come into the same
-// memory over and over.
-func (c *Conn) ReadOver(p []byte, n int) (int, error) {
+// ReadOver is Read of up to n bytes that nobody looks at: they come into the same memory, p of
+// at best OverBytes, over and over. The first is number at of a stream whose sender began as
+// SendPayload says.
+func (c *Conn) ReadOver(p []byte, n, at int) (int, error) {
 	if c.attached != nil {
 		return c.Read(p[:min(n, len(p))])
 	}
+	p = aligned(p, at)
 	got, err := 0, ErrTick
 	if c.batches() {
 		got, err = c.over(unix.SYS_RECVMSG, p, n, unix.MSG_DONTWAIT)

@@ -86,7 +86,7 @@ func (c *Conn) read(p []byte, wait time.Duration) (int, error) {
 func (c *Conn) Discard(p []byte) (int, error) { return c.Read(p) }
 
 // ReadOver is Read of up to n bytes that nobody looks at.
-func (c *Conn) ReadOver(p []byte, n int) (int, error) { return c.Read(p[:min(n, len(p))]) }
+func (c *Conn) ReadOver(p []byte, n, _ int) (int, error) { return c.Read(p[:min(n, len(p))]) }
 
 // DiscardsInKernel says whether Discard saves the copy.
 func (c *Conn) DiscardsInKernel() bool { return false }
@@ -270,7 +270,7 @@ func (*payloadPipes) close() error   { return nil }
 func NewPipedPayload() (*Payload, error) { return nil, ErrUnsupported }
 
 // SendPayload sends up to n bytes of payload, as Write does.
-func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
+func (c *Conn) SendPayload(p *Payload, n, _ int) (int, error) {
 	return c.Write(p.buf[:min(n, len(p.buf))])
 }
 

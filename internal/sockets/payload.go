@@ -5,6 +5,15 @@ import "math/rand/v2"
 // payloadBytes is the size of the buffer that bulk senders send over and over.
 const payloadBytes = 256 << 10
 
+// OverBytes is the size of a buffer for ReadOver: of what one call fills over and over, and a
+// page, somewhere in which it begins.
+const OverBytes = chunkBytes + pageBytes
+
+const (
+	chunkBytes = 64 << 10
+	pageBytes  = 4 << 10
+)
+
 // Payload is what bulk senders send. All flows of a test may share one.
 type Payload struct {
 	buf []byte

@@ -56,7 +56,7 @@ func sendPayload(t *testing.T, near, far *Conn, p *Payload, total int) []byte {
 	done := make(chan error, 1)
 	go func() {
 		for sent := 0; sent < total; {
-			n, err := near.SendPayload(p, min(total-sent, 300_001))
+			n, err := near.SendPayload(p, min(total-sent, 300_001), sent)
 			if err != nil && !errors.Is(err, ErrTick) {
 				done <- err
 				return

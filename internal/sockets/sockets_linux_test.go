@@ -56,20 +56,23 @@ func TestOverAndOver(t *testing.T) {
 	p := NewPayload()
 	sent := 0
 	var want []byte
-	wire, seen := make([]byte, 0, total), make([]byte, chunkBytes)
+	wire, buffer := make([]byte, 0, total), make([]byte, OverBytes)
 	for sent < total || len(wire) < total {
 		if sent < total {
-			n, err := near.SendPayload(p, total-sent)
+			n, err := near.SendPayload(p, total-sent, sent)
 			if err != nil && !errors.Is(err, ErrTick) {
 				t.Fatal(err)
 			}
+			from := aligned(p.buf, sent)
 			sent += n
 			for left := n; left > 0; left -= min(left, chunkBytes) { // each call begins anew
-				want = append(want, p.buf[:min(left, chunkBytes)]...)
+				want = append(want, from[:min(left, chunkBytes)]...)
 			}
 		}
 		// Less than a chunk at a time, of which nothing is overwritten.
-		n, err := far.ReadOver(seen, min(total-len(wire), len(seen)))
+		at := len(wire)
+		seen := aligned(buffer, at)
+		n, err := far.ReadOver(buffer, min(total-at, chunkBytes), at)
 		if err != nil && !errors.Is(err, ErrTick) {
 			t.Fatal(err)
 		}
@@ -83,7 +86,7 @@ func TestOverAndOver(t *testing.T) {
 	}
 	small := make([]byte, 7)
 	for got := 0; got < 1000; {
-		n, err := read(t, func() (int, error) { return far.ReadOver(small, 1000-got) })
+		n, err := read(t, func() (int, error) { return far.ReadOver(small, 1000-got, got) })
 		testutil.OK(t, err)
 		if n > len(small)*callBytes/chunkBytes {
 			t.Fatalf("%d bytes in one read", n)
@@ -91,8 +94,22 @@ func TestOverAndOver(t *testing.T) {
 		got += n
 	}
 	testutil.OK(t, near.Close())
-	if n, err := read(t, func() (int, error) { return far.ReadOver(small, 10) }); n != 0 || !errors.Is(err, io.EOF) {
+	if n, err := read(t, func() (int, error) { return far.ReadOver(small, 10, 0) }); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("%d, %v at the end", n, err)
+	}
+}
+
+// Both ends of a copy are half a page apart in their pages, and a buffer holds a chunk from there.
+func TestAligned(t *testing.T) {
+	buffer := make([]byte, OverBytes)
+	for _, at := range []int{0, 8, 2047, 2048, 4095, 4096, 1<<40 + 8} {
+		p := aligned(buffer, at)
+		if apart := (len(buffer) - len(p) - at) & (pageBytes - 1); apart != pageBytes/2 || len(p) < chunkBytes {
+			t.Errorf("at %d: %d bytes apart, and %d bytes of %d", at, apart, len(p), chunkBytes)
+		}
+	}
+	if small := make([]byte, 7); len(aligned(small, 3)) != len(small) {
+		t.Error("a buffer of less than a page is cut")
 	}
 }
 
@@ -117,7 +134,7 @@ func TestReceiveLowWater(t *testing.T) {
 	testutil.OK(t, far.SetReceiveLowWater(enough, time.Hour))
 	for name, receive := range map[string]func() (int, error){
 		"read": func() (int, error) { return far.Read(make([]byte, 2*enough)) },
-		"over": func() (int, error) { return far.ReadOver(make([]byte, 2*enough), 2*enough) },
+		"over": func() (int, error) { return far.ReadOver(make([]byte, 2*enough), 2*enough, 0) },
 		"drop": func() (int, error) { return far.Discard(make([]byte, 2*enough)) },
 	} {
 		if _, err := near.Write(make([]byte, enough-1)); err != nil {
@@ -141,7 +158,7 @@ func TestTransfer(t *testing.T) {
 	p := NewPayload()
 	sent, got := 0, 0
 	for sent < 3<<20 {
-		n, err := near.SendPayload(p, 3<<20-sent)
+		n, err := near.SendPayload(p, 3<<20-sent, sent)
 		if err != nil && !errors.Is(err, ErrTick) {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func size(e result.Effect, factor float64, signed, short bool) (estimate, betwee
 	u := measurement.MetricOf(e.Metric).Unit
 	switch {
 	case isMultiple(e):
-		estimate, between = estimateIn(quantity.Scale{Factor: 1}, v+1, plusOne(low), plusOne(high), 0, false)
+		estimate, between = estimateIn(quantity.Scale{Factor: 1}, v+1, plusOne(low), plusOne(high), quantity.RatioDecimals(e.Ratio), false)
 		return estimate + "×", between
 	case !e.LeadsWithDifference():
 		return Estimate(v, low, high, measurement.Fraction, signed)

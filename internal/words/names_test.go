@@ -179,8 +179,8 @@ func TestMultiples(t *testing.T) {
 		effect       result.Effect
 		size, inText string
 	}{
-		{of(9.5, 9.1, 9.9), "+850 % [+810, +890]", "hop: adds 850 % [810, 890] to CPU per byte, t (1.00 ns/B → 9.50 ns/B, 9.50×)"},
-		{of(12.5, 0.5, 31), "12.5× [0.5, 31]", ""},
+		{of(9.5, 9.1, 9.9), "+850.0 % [+810.0, +890.0]", "hop: adds 850.0 % [810.0, 890.0] to CPU per byte, t (1.00 ns/B → 9.50 ns/B, 9.50×)"},
+		{of(12.5, 0.5, 31), "12.5× [0.5, 31.0]", ""},
 		{of(1693.89, 1512.1, 1790), "1694× [1512, 1790]", "hop: multiplies CPU per byte, t by 1694× [1512, 1790] (1.00 ns/B → 1.69 µs/B)"},
 	} {
 		if got := plain(joined(Size(c.effect))); got != c.size {
@@ -192,7 +192,7 @@ func TestMultiples(t *testing.T) {
 	}
 	unbounded := of(20, 12, 0)
 	unbounded.High, unbounded.HighUnbounded = nil, true
-	if got := plain(joined(Size(unbounded))); got != "20× [12, ∞]" {
+	if got := plain(joined(Size(unbounded))); got != "20.0× [12.0, ∞]" {
 		t.Errorf("without an upper end: %q", got)
 	}
 }

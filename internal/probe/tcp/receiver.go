@@ -111,7 +111,7 @@ func (r *receiver) counted() measurement.Bins {
 func (r *receiver) run() (*protocol.Sent, error) {
 	var header [protocol.HeaderBytes]byte
 	end := time.Duration(len(r.bins)) * r.width
-	have, left, done, last := 0, 0, false, 0
+	have, frame, left, done, last := 0, 0, 0, false, 0
 	alive := false // something arrived after the last bin
 	var came arrival
 	watch := func() {}
@@ -148,7 +148,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			n, err = r.Conn.Read(header[have:])
 			have += n
 		case r.copied:
-			n, err = r.Conn.ReadOver(r.buf, r.slow.piece(left))
+			n, err = r.Conn.ReadOver(r.buf, r.slow.piece(left), frame-left)
 		default:
 			n, err = r.Discard(r.buf[:r.slow.piece(min(left, len(r.buf)))])
 		}
@@ -200,7 +200,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			return nil, err
 		}
 		if h.Type == protocol.TypeData {
-			left = h.Length
+			left, frame = h.Length, h.Length+len(header)
 			continue
 		}
 		if !done && h.Type == protocol.TypeSent && r.Served() { // the client has enough

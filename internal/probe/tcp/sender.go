@@ -20,13 +20,13 @@ const (
 	// discardBytes is how much one call drops at most.
 	discardBytes = 1 << 20
 	// copyBytes is what a flow receives into when the payload is asked for.
-	copyBytes = 64 << 10
+	copyBytes = sockets.OverBytes
 	// fewBytes is that of each of many flows that cannot share a buffer.
 	fewBytes = 8 << 10
 )
 
-// A sender's data frames are sized to take between minFrameTime and
-// maxFrameTime, so that it can stop soon at any rate.
+// A sender's data frames, with their headers, are sized to take between minFrameTime and
+// maxFrameTime, so that it can stop soon at any rate. They fill whole pages.
 const (
 	minFrame     = 64 << 10
 	maxFrame     = 64 << 20
@@ -106,16 +106,17 @@ func (s *sender) explain(err error) error {
 	return err
 }
 
-// sendFrame sends one data frame and says whether the receiver has something
-// to say. checked is when it last looked.
-func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
+// sendFrame sends one data frame of a length with its header, and says whether the receiver
+// has something to say. checked is when it last looked.
+func (s *sender) sendFrame(frame int, checked *time.Time) (bool, error) {
+	length := frame - len(s.header)
 	protocol.PutHeader(s.header[:], protocol.TypeData, length)
 	if _, err := s.WriteAll(s.header[:], s.WriteMore); err != nil {
 		return false, err
 	}
 	stop := false
 	for left := length; left > 0; {
-		n, err := s.SendPayload(s.payload, s.slow.piece(left))
+		n, err := s.SendPayload(s.payload, s.slow.piece(left), frame-left)
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
 			return stop, err
 		}
