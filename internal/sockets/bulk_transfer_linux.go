@@ -9,17 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What one call copies: callBytes at most, so that calls are rare, from or to the same
-// chunkBytes of memory again and again, which stay in the cache of any CPU. Across one
-// hop on 2 CPUs, 8 flows so carried 1.4 times what they did with 128 KB a call. A flow that
-// keeps its processor copies keptBytes at most: nothing is lost by returning, the lock of a
-// socket is held for all of a call, and with a megabyte 8 flows carried half as much where
-// the ends are in sessions of their own (autogroup, sched(7)). What
-// repeats after chunkBytes is out of reach of compressors that look back less (LZ4, deflate).
-const (
-	callBytes = 1 << 20
-	keptBytes = 512 << 10
-)
+// callBytes is what one call copies at most, from or to the same chunkBytes of memory again and
+// again, which stay in the cache of any CPU. Calls are to be rare, since between two of them the
+// runtime's monitor interrupts a thread that shares a CPU with many: across one hop on 2 CPUs, 8
+// and 64 flows of cubic carried 1.2 and 1.3 times what they did with 512 KB a call, and no more
+// with 4 MB. What repeats after chunkBytes is out of reach of compressors that look back less
+// (LZ4, deflate).
+const callBytes = 2 << 20
 
 // aligned is the part of p from or to which a call copies that begins with byte number at of
 // a stream. It lies as far into a page as that byte does, and half a page farther. The kernel
@@ -36,14 +32,6 @@ func aligned(p []byte, at int) []byte {
 	return p[(at+pageBytes/2)%pageBytes:]
 }
 
-// mostBytes is what the next call copies at most.
-func (c *Conn) mostBytes() int {
-	if c.keeper.keeps() {
-		return keptBytes
-	}
-	return callBytes
-}
-
 // SendPayload sends up to n bytes of payload, as Write does. The first is number at of what the
 // calling thread sends on this connection, or of the whole pages of that.
 func (c *Conn) SendPayload(p *Payload, n, at int) (int, error) {
@@ -54,7 +42,7 @@ func (c *Conn) SendPayload(p *Payload, n, at int) (int, error) {
 		return c.Write(p.buf[:min(n, len(p.buf))])
 	}
 	flags := unix.MSG_NOSIGNAL
-	if n > c.mostBytes() {
+	if n > callBytes {
 		flags |= unix.MSG_MORE // without it the rest of a call goes as a small packet
 	}
 	return c.over(unix.SYS_SENDMSG, aligned(p.buf, at), n, flags)
@@ -86,7 +74,7 @@ func (c *Conn) over(trap uintptr, p []byte, n, flags int) (int, error) {
 	p = p[:min(len(p), chunkBytes)]
 	var pieces [callBytes / chunkBytes]unix.Iovec
 	used := 0
-	n = min(n, c.mostBytes())
+	n = min(n, callBytes)
 	for ; n > 0 && used < len(pieces); used++ {
 		pieces[used].Base = unsafe.SliceData(p)
 		pieces[used].SetLen(min(n, len(p)))
