@@ -32,6 +32,9 @@ func Spin() (release func(), ok bool) { return nil, false }
 // AddProcessors refuses here: no thread keeps one.
 func AddProcessors(int) (remove func(), ok bool) { return func() {}, false }
 
+// ShortSlice changes nothing here.
+func ShortSlice() (restore func()) { return func() {} }
+
 // AllowedCPUs are unknown here.
 func AllowedCPUs() []int { return nil }
 

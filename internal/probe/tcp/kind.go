@@ -7,6 +7,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // manyFlowBytes is what each connection of a test of very many takes of the server's
@@ -66,5 +67,22 @@ func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err er
 	if session.SharesPoller(o.Test.Spec) {
 		return func() {}, nil
 	}
-	return session.TakeThread(w, o)
+	giveBack, err := session.TakeThread(w, o)
+	restore := takeTurns(o.Test.Spec)
+	return func() {
+		restore()
+		giveBack()
+	}, err
+}
+
+// fewThreads is of how many flows of a test the threads need not take turns more often than
+// the scheduler has them: none of 8 waits long.
+const fewThreads = 16
+
+// takeTurns has the thread of a flow, if it has one, take turns with those of many others.
+func takeTurns(spec measurement.Spec) (restore func()) {
+	if kind.Connections(spec) <= fewThreads {
+		return func() {}
+	}
+	return thread.ShortSlice()
 }

@@ -38,6 +38,7 @@ func (t *test) ready() (*transfers, error) {
 		coming.Add(1)
 		x.ended.Go(func() {
 			defer sockets.Lock()()
+			defer takeTurns(t.req.Spec)()
 			coming.Done()
 			if gate.Wait(); !x.canceled {
 				x.transfer(i)
