@@ -29,7 +29,7 @@ func aligned(p []byte, at int) []byte {
 	if len(p) <= pageBytes {
 		return p
 	}
-	return p[(at+pageBytes/2)%pageBytes:]
+	return p[uint(at+pageBytes/2)%pageBytes:] // at overflows where an int has 32 bits
 }
 
 // SendPayload sends up to n bytes of payload, as Write does. The first is number at of what the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"testing"
@@ -102,7 +103,7 @@ func TestOverAndOver(t *testing.T) {
 // Both ends of a copy are half a page apart in their pages, and a buffer holds a chunk from there.
 func TestAligned(t *testing.T) {
 	buffer := make([]byte, OverBytes)
-	for _, at := range []int{0, 8, 2047, 2048, 4095, 4096, 1<<40 + 8} {
+	for _, at := range []int{0, 8, 2047, 2048, 4095, 4096, math.MaxInt32, math.MinInt32, -8} {
 		p := aligned(buffer, at)
 		if apart := (len(buffer) - len(p) - at) & (pageBytes - 1); apart != pageBytes/2 || len(p) < chunkBytes {
 			t.Errorf("at %d: %d bytes apart, and %d bytes of %d", at, apart, len(p), chunkBytes)
