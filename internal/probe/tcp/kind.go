@@ -67,6 +67,14 @@ func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err er
 	if session.SharesPoller(o.Test.Spec) {
 		return func() {}, nil
 	}
+	return takeItsThread(w, o)
+}
+
+// takeItsThread is not inlined: of ten thousand flows, which take no thread, the stack of each
+// counts.
+//
+//go:noinline
+func takeItsThread(w *session.ControlConn, o *session.Flow) (release func(), err error) {
 	giveBack, err := session.TakeThread(w, o)
 	restore := takeTurns(o.Test.Spec)
 	return func() {
