@@ -64,7 +64,7 @@ func keepsProcessor(spec measurement.Spec, senderPaces bool) bool {
 }
 
 func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err error) {
-	if session.SharesPoller(o.Test.Spec) {
+	if session.SharesPoller(o.Test.Spec) || !o.Test.Threaded {
 		return func() {}, nil
 	}
 	return takeItsThread(w, o)
