@@ -36,7 +36,8 @@ func size(e result.Effect, factor float64, signed, short bool) (estimate, betwee
 	u := measurement.MetricOf(e.Metric).Unit
 	switch {
 	case isMultiple(e):
-		estimate, between = estimateIn(quantity.Scale{Factor: 1}, v+1, plusOne(low), plusOne(high), quantity.RatioDecimals(e.Ratio), false)
+		low, high = end(e.Low, e.LowUnbounded, -1), end(e.High, e.HighUnbounded, 1)
+		estimate, between = estimateIn(quantity.Scale{Factor: 1}, e.Ratio, low, high, quantity.RatioDecimals(e.Ratio), false)
 		return estimate + "×", between
 	case !e.LeadsWithDifference():
 		return Estimate(v, low, high, measurement.Fraction, signed)
@@ -52,14 +53,6 @@ const manyfold = 10
 
 func isMultiple(e result.Effect) bool {
 	return !e.LeadsWithDifference() && e.Ratio >= manyfold && !e.EstimateUnbounded
-}
-
-func plusOne(v *float64) *float64 {
-	if v == nil {
-		return nil
-	}
-	x := *v + 1
-	return &x
 }
 
 // end is an end of an interval, infinite where it is unbounded.
