@@ -52,8 +52,8 @@ func demand(spec measurement.Spec, d *admission.Cost) {
 }
 
 // mostPacedKeep is of how many flows of a test, whose senders pace, each keeps a processor.
-// Across one hop on 2 CPUs, 2 to 32 flows of bbr carried 1.1 to 1.2 times as much so, and 128
-// carried 0.9: threads that wait for a processor come back to more packets at a time.
+// Across one hop on 2 CPUs, 2 to 32 flows of bbr carried 1.1 to 1.2 times as much so, and 64
+// 0.9 to 1.1: threads that wait for a processor come back to more packets at a time.
 const mostPacedKeep = 32
 
 // keepsProcessor says whether the thread of a flow, if it has one, is to keep a processor of
