@@ -32,8 +32,8 @@ func aligned(p []byte, at int) []byte {
 	return p[uint(at+pageBytes/2)%pageBytes:] // at overflows where an int has 32 bits
 }
 
-// SendPayload sends up to n bytes of payload, as Write does. The first is number at of what the
-// calling thread sends on this connection, or of the whole pages of that.
+// SendPayload sends up to n bytes of payload, as Write does. at is how many bytes the calling
+// thread has sent on this connection before, give or take whole pages (4 KB).
 func (c *Conn) SendPayload(p *Payload, n, at int) (int, error) {
 	switch {
 	case p.pipes != nil:
@@ -49,8 +49,8 @@ func (c *Conn) SendPayload(p *Payload, n, at int) (int, error) {
 }
 
 // ReadOver is Read of up to n bytes that nobody looks at: they come into the same memory, p of
-// at best OverBytes, over and over. The first is number at of a stream whose sender began as
-// SendPayload says.
+// at best OverBytes, over and over. at is what it was for the sender of the first of them. It
+// may be any number, but copying may then take longer.
 func (c *Conn) ReadOver(p []byte, n, at int) (int, error) {
 	if c.attached != nil {
 		return c.Read(p[:min(n, len(p))])
