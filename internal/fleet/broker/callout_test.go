@@ -75,7 +75,7 @@ func TestAnswer(t *testing.T) {
 		allow, deny string // of what it may publish
 		refused     bool
 	}{
-		{name: "an agent", claim: first, allow: "hopbench.fw.agent.vm-1." + first.key + ".join"},
+		{name: "an agent", claim: first, allow: "hopbench-fw-join.vm-1-" + first.key},
 		{name: "another of its name", claim: second, deny: ">"},
 		{name: "without the token", claim: stranger, refused: true},
 		{name: "as the coordinator", claim: claim{user: coordinatorUser}, refused: true},

@@ -128,7 +128,7 @@ func TestCluster(t *testing.T) {
 	// What an agent may, and may not, is as at the embedded broker.
 	eve, err := c.enter(t, "eve")
 	testutil.OK(t, err)
-	for _, subject := range []string{"hopbench.>", "$SYS.>", "_INBOX.>", ">", "$JS.>", "hopbench.fw.agent.*.*.command"} {
+	for _, subject := range []string{"hopbench.>", "$SYS.>", "_INBOX.>", ">", "$JS.>", "hopbench-fw-command.*"} {
 		_, err := eve.SubscribeSync(subject)
 		testutil.OK(t, err)
 		testutil.OK(t, eve.Flush())

@@ -106,7 +106,7 @@ func TestCredentialsAreOfOneAgent(t *testing.T) {
 	victim, err := y.enter(t, "vm-1")
 	testutil.OK(t, err)
 	for _, subject := range []string{
-		victim.Command(), victim.Event(), victim.Join(), s.Event(), s.Join(), ">", "*", "hopbench.>", "hopbench.fw.agent.*.*.command", "hopbench.fw.agent.eve.*.command",
+		victim.Command(), victim.Event(), victim.Join(), s.Event(), s.Join(), ">", "*", "hopbench.>", "hopbench-fw-command.*", "hopbench-fw-command.>",
 		"_INBOX.>", "$SYS.>", "$JS.>", "hopbench.fw.seat.>",
 	} {
 		_, err := s.SubscribeSync(subject)

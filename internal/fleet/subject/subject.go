@@ -58,7 +58,7 @@ func (a Agent) Check() error {
 
 func notInKeys(r rune) bool { return (r < 'A' || r > 'Z') && (r < '2' || r > '7') }
 
-// The last words of the subjects of an agent.
+// What a subject of an agent is for.
 const (
 	join    = "join"
 	command = "command"
@@ -71,18 +71,22 @@ func (a Agent) Join() string    { return a.on(join) }
 func (a Agent) Event() string   { return a.on(event) }
 func (a Agent) Command() string { return a.on(command) }
 
-func (a Agent) on(what string) string {
-	return strings.Join([]string{"hopbench", a.Fleet, "agent", a.Name, a.Key, what}, ".")
-}
+// on is a subject of two words: the broker keeps some 0.4 KiB of each word of what an agent may
+// read or write.
+func (a Agent) on(what string) string { return fleetWord(a.Fleet, what) + "." + a.Name + "-" + a.Key }
+
+// fleetWord is the first word of the subjects of all agents of a fleet. No two fleets share
+// one: what a subject is for has no hyphen.
+func fleetWord(fleet, what string) string { return "hopbench-" + fleet + "-" + what }
 
 // Coordinator is where a fleet's coordinator at a cluster says that it is there.
 func Coordinator(fleet string) string { return "hopbench." + fleet + ".coordinator" }
 
 // Joins is what the coordinator of a fleet reads: Join of every agent.
-func Joins(fleet string) string { return Agent{fleet, "*", "*"}.Join() }
+func Joins(fleet string) string { return fleetWord(fleet, join) + ".*" }
 
 // Events is what the coordinator of a fleet reads besides: Event of every agent.
-func Events(fleet string) string { return Agent{fleet, "*", "*"}.Event() }
+func Events(fleet string) string { return fleetWord(fleet, event) + ".*" }
 
 // WhoJoins is the agent of a subject of Joins.
 func WhoJoins(subject string) (Agent, error) { return who(subject, join) }
@@ -90,15 +94,18 @@ func WhoJoins(subject string) (Agent, error) { return who(subject, join) }
 // WhoReads is the agent whose Command a subject is.
 func WhoReads(subject string) (Agent, error) { return who(subject, command) }
 
-// who is the agent of a subject with that last word.
+// who is the agent of a subject that is for that.
 func who(subject, what string) (Agent, error) {
-	words := strings.Split(subject, ".")
-	if len(words) != 6 {
-		return Agent{}, fmt.Errorf("%q is no subject of an agent", clip(subject))
+	first, machine, _ := strings.Cut(subject, ".")
+	fleet, ours := strings.CutPrefix(first, "hopbench-")
+	fleet, isFor := strings.CutSuffix(fleet, "-"+what)
+	at := len(machine) - keyLength
+	if !ours || !isFor || at < 1 || machine[at-1] != '-' {
+		return Agent{}, fmt.Errorf("%q is no %s subject of an agent", clip(subject), what)
 	}
-	a := Agent{words[1], words[3], words[4]}
-	if err := a.Check(); err != nil || a.on(what) != subject {
-		return Agent{}, fmt.Errorf("%q is no subject of an agent that ends in %s", clip(subject), what)
+	a := Agent{fleet, machine[:at-1], machine[at:]}
+	if err := a.Check(); err != nil {
+		return Agent{}, fmt.Errorf("%q is no %s subject of an agent: %w", clip(subject), what, err)
 	}
 	return a, nil
 }
