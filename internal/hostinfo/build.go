@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"sync"
 )
 
 // Set by the linker (-X) where archives and packages are made, whose version is not
@@ -25,14 +26,14 @@ type Build struct {
 // the time and the first 12 digits of a commit.
 var pseudo = regexp.MustCompile(`[-.]([0-9]{14})-([0-9a-f]{12})(\+.*)?$`)
 
-// ThisBuild is the build of this program.
-func ThisBuild() Build {
+// ThisBuild is the build of this program, read once: its version is told in every hello.
+var ThisBuild = sync.OnceValue(func() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
 	return buildOf(info, version, commit)
-}
+})
 
 // buildOf goes by what the linker was told, else by the repository that was built in, else
 // by the module's version, which is all that "go install module@version" has.

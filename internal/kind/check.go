@@ -53,8 +53,9 @@ func Check(s measurement.Spec) (p Problems) {
 		p.add("kind", "write "+Either(texts(measurement.Kinds())), "there is no kind of test %.20q", s.Kind)
 		return p
 	}
+	defaults := k.Defaults()
 	for _, o := range options {
-		value, fallback := o.Get(s), o.Get(k.Defaults())
+		value, fallback := o.Get(s), o.Get(defaults)
 		switch {
 		case value == fallback && !o.Takes(s.Kind):
 		case IsZero(value) && (o.Optional || IsZero(fallback) || !o.Takes(s.Kind)):

@@ -361,22 +361,47 @@ func (c *combination) hosts() {
 	}
 }
 
+// hostIndex finds the ends that are on the same host as one of them (measurement.End.SameHost),
+// itself included, in their order, without a look at each of thousands.
+func hostIndex(ends []measurement.End) func(i int) []int {
+	byID, byName, unidentified := map[string][]int{}, map[string][]int{}, map[string][]int{}
+	for i := range ends {
+		e := &ends[i]
+		if e.Host != "" {
+			byName[e.Host] = append(byName[e.Host], i)
+		}
+		switch {
+		case e.HostID != "":
+			byID[e.HostID] = append(byID[e.HostID], i)
+		case e.Host != "":
+			unidentified[e.Host] = append(unidentified[e.Host], i)
+		}
+	}
+	return func(i int) []int {
+		switch e := &ends[i]; {
+		case e.HostID != "":
+			return slices.Sorted(slices.Values(slices.Concat(byID[e.HostID], unidentified[e.Host])))
+		case e.Host != "":
+			return byName[e.Host]
+		}
+		return []int{i}
+	}
+}
+
 // hostsOf is what the same end of all pairs cost. Ends on one host have each
 // seen all of it, so that their mean counts; hosts add up, and the busiest says
 // how busy they were.
 func hostsOf(ends []measurement.End) measurement.End {
 	out := measurement.End{Host: ends[0].Host, HostID: ends[0].HostID, NetworkID: ends[0].NetworkID, Environment: ends[0].Environment, ReceivedTTL: ends[0].ReceivedTTL, DropsCounted: true}
-	done := make([]bool, len(ends))
-	for i, e := range ends {
-		out.DropsCounted = out.DropsCounted && e.DropsCounted
+	done, onHost := make([]bool, len(ends)), hostIndex(ends)
+	for i := range ends {
+		out.DropsCounted = out.DropsCounted && ends[i].DropsCounted
 		if done[i] {
 			continue
 		}
 		var same []measurement.End
-		for j, other := range ends {
-			if i == j || e.SameHost(other) {
-				same, done[j] = append(same, other), true
-			}
+		for _, j := range onHost(i) {
+			same, done[j] = append(same, ends[j]), true
 		}
 		host := oneHost(same)
 		out.CPUs += host.CPUs

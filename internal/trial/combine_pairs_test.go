@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -252,5 +253,29 @@ func TestSharesOfPairs(t *testing.T) {
 	}
 	if got, want := m["reordered_fraction"], 0.5*0.5/9.5; math.Abs(got-want) > 1e-9 {
 		t.Errorf("reordered %v, want %v", got, want)
+	}
+}
+
+// The ends of a host are found as SameHost says, whoever says its id and whoever does not.
+func TestHostIndex(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	words := []string{"", "a", "b", "c"}
+	for range 2000 {
+		ends := make([]measurement.End, 1+random.IntN(12))
+		for i := range ends {
+			ends[i].Host, ends[i].HostID = words[random.IntN(len(words))], words[random.IntN(len(words))]
+		}
+		onHost := hostIndex(ends)
+		for i, e := range ends {
+			var want []int
+			for j, other := range ends {
+				if i == j || e.SameHost(other) {
+					want = append(want, j)
+				}
+			}
+			if got := onHost(i); !slices.Equal(got, want) {
+				t.Fatalf("%+v: of %d %v, want %v", ends, i, got, want)
+			}
+		}
 	}
 }
