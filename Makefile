@@ -145,7 +145,7 @@ bench-fleet:
 	$(GO) run ./bench/fleet $(FLEET)
 # Whether firewall-fleet carries as a fleet, each machine in its namespace a process that
 # joins, what the lab's runner carries, and what coordinator and broker take. FLEET="-pairs 20
-# -duration 10s" and the like; FLEET="-whole FOLDER" runs the experiment as it is, once.
+# -duration 30s" and the like; FLEET="-whole FOLDER" runs the experiment as it is, once.
 bench-fleet-lab: build
 	$(GO) run ./bench/fleet lab $(FLEET)
 bench-link:
@@ -161,9 +161,9 @@ bench-samples:
 	$(GO) run ./bench/samples $(SAMPLES)
 	@mkdir -p build
 	$(GO) run ./bench/samples -agents 30 -flows 64 -step 1s -seconds 1740 -page build/samples.html
-# When a browser first shows a report.
+# When a browser first shows a report, and how smoothly it scrolls that of a fleet.
 bench-paint:
-	$(GO) test ./internal/report -run '^$$' -bench FirstPaint -benchtime 10x -count 3
+	$(GO) test ./internal/report -run '^$$' -bench 'FirstPaint|Scroll' -benchtime 10x -count 3
 # How long the whole program and the slim one take to start.
 bench-start: build agents
 	$(GO) run ./bench/start ./hopbench ./hopbench-agent-$$($(GO) env GOOS)-$$($(GO) env GOARCH)

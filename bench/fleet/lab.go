@@ -40,6 +40,7 @@ type labOptions struct {
 	experiment string
 	pairs      int
 	duration   time.Duration
+	warmup     time.Duration
 	flows      int
 	whole      string
 	seed       uint64
@@ -50,7 +51,8 @@ func parseLab(arguments []string) (o labOptions, err error) {
 	flags := flag.NewFlagSet("fleet "+labRole, flag.ContinueOnError)
 	flags.StringVar(&o.experiment, "experiment", "firewall-fleet", "the bundled experiment")
 	flags.IntVar(&o.pairs, "pairs", 10, "runs by each, in pairs of random order")
-	flags.DurationVar(&o.duration, "duration", 4*time.Second, "measured time of each trial")
+	flags.DurationVar(&o.duration, "duration", 15*time.Second, "measured time of each trial")
+	flags.DurationVar(&o.warmup, "warmup", 12*time.Second, "longest warm-up of each trial: flows that meet a full firewall take some 10 s until they carry what it lets pass")
 	flags.IntVar(&o.flows, "flows", 64, "flows of each client")
 	flags.StringVar(&o.whole, "whole", "", "instead, run the experiment as it is on the fleet, but for the duration of its trials, and keep it in this folder")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<53), "seed of every order")
@@ -58,8 +60,8 @@ func parseLab(arguments []string) (o labOptions, err error) {
 	if err = flags.Parse(arguments); err != nil {
 		return o, err
 	}
-	if o.pairs < 1 || o.flows < 1 || o.duration <= 0 {
-		return o, errors.New("-pairs, -flows and -duration must be more than 0")
+	if o.pairs < 1 || o.flows < 1 || o.duration <= 0 || o.warmup <= 0 {
+		return o, errors.New("-pairs, -flows, -duration and -warmup must be more than 0")
 	}
 	if o.whole != "" {
 		if o.whole, err = filepath.Abs(o.whole); err != nil {
@@ -78,7 +80,7 @@ func oneTest(text string, o labOptions) (string, error) {
 	if !found {
 		return "", fmt.Errorf("experiment %s has no tests", o.experiment)
 	}
-	return head + tests + fmt.Sprintf("  - {name: flows, kind: tcp, flows: %d, duration: %s, max_warmup: 2s}\n", o.flows, o.duration), nil
+	return head + tests + fmt.Sprintf("  - {name: flows, kind: tcp, flows: %d, duration: %s, max_warmup: %s}\n", o.flows, o.duration, o.warmup), nil
 }
 
 // inLab measures an experiment by today's runner and as a fleet, and compares what they
