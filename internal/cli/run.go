@@ -420,6 +420,9 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 		if back := r.fleet.Returned(); len(back) > 0 {
 			r.note(words.Returned(back))
 		}
+		if stopped := r.fleet.Stopped(); len(stopped) > 0 {
+			r.note(words.Stopped(stopped))
+		}
 	}
 	if errors.Is(runErr, runner.ErrFault) {
 		r.note(fmt.Sprintf("The run %v.", runErr))

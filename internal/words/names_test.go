@@ -1,6 +1,7 @@
 package words
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -254,5 +255,19 @@ func TestWhatAnEffectIsOf(t *testing.T) {
 	names.baseline = "other"
 	if got := plain(names.Effect(e)); !strings.HasPrefix(got, "hop over direct: ") {
 		t.Errorf("%q", got)
+	}
+}
+
+// However many machines stopped, the sentence stays one.
+func TestStopped(t *testing.T) {
+	if got, want := Stopped([]string{"a"}), "1 machine stopped during the run, or could not be reached for too long: a. Trials without them say so, or were done again."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	many := make([]string, 5000)
+	for i := range many {
+		many[i] = fmt.Sprint("vm-", i)
+	}
+	if got := Stopped(many); !strings.HasPrefix(got, "5000 machines stopped") || !strings.Contains(got, ", vm-19 and 4980 more. ") {
+		t.Error(got)
 	}
 }

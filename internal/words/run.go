@@ -179,16 +179,26 @@ func Resumed(kept, planned int) string {
 	return fmt.Sprintf("The run ended early and was resumed after %d of %d trials.", kept, planned)
 }
 
-// mostReturned bounds how many machines are named that went on.
-const mostReturned = 20
+// mostNamed bounds how many machines a sentence names.
+const mostNamed = 20
 
 // Returned says which machines of a fleet went on over another connection.
 func Returned(names []string) string {
-	named := strings.Join(names[:min(len(names), mostReturned)], ", ")
-	if more := len(names) - mostReturned; more > 0 {
+	return fmt.Sprintf("The connection of %s to the broker ended during the run and was made anew; tests went on meanwhile: %s.", quantity.Count(len(names), "machine"), someOf(names))
+}
+
+// Stopped says which machines of a fleet ended what they did.
+func Stopped(names []string) string {
+	return fmt.Sprintf("%s stopped during the run, or could not be reached for too long: %s. Trials without them say so, or were done again.", quantity.Count(len(names), "machine"), someOf(names))
+}
+
+// someOf are the first of many names.
+func someOf(names []string) string {
+	named := strings.Join(names[:min(len(names), mostNamed)], ", ")
+	if more := len(names) - mostNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("The connection of %s to the broker ended during the run and was made anew; tests went on meanwhile: %s.", quantity.Count(len(names), "machine"), named)
+	return named
 }
 
 // LackedPairs says that a trial is done again because it lacked too many pairs.

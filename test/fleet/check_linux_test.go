@@ -17,7 +17,10 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-var gone = regexp.MustCompile(`machine (\S+) is gone`)
+var (
+	gone    = regexp.MustCompile(`machine (\S+) is gone`)
+	stopped = regexp.MustCompile(`^\d+ machines? stopped during the run, .*: (.+)\. Trials`)
+)
 
 // check says what is not as it should be of the run.
 func (r *killed) check() {
@@ -66,9 +69,16 @@ func (r *killed) check() {
 		}
 	}
 	for _, text := range said {
+		var away []string
 		for _, who := range gone.FindAllStringSubmatch(text, -1) {
-			if !r.gone[who[1]] {
-				t.Errorf("%s was never away for long, and it is said: %s", who[1], text)
+			away = append(away, who[1])
+		}
+		if all := stopped.FindStringSubmatch(text); all != nil {
+			away = append(away, strings.Split(all[1], ", ")...)
+		}
+		for _, who := range away {
+			if !r.gone[who] {
+				t.Errorf("%s was never away for long, and it is said: %s", who, text)
 			}
 		}
 	}

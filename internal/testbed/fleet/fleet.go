@@ -72,7 +72,9 @@ type Fleet struct {
 	seats   *seats             // of the run, nil before its first testbed
 	// returned are the machines whose connection ended and that went on over another.
 	returned map[string]bool
-	told     told
+	// stopped are those that ended what they did: killed, started anew, or away for too long.
+	stopped map[string]bool
+	told    told
 }
 
 // door is what admits machines: a broker of this process, or what a cluster asks.
@@ -95,7 +97,7 @@ const helloTime = time.Minute
 // Open takes machines from then on, at a cluster, or at a broker that it starts. Close ends it.
 func Open(o Options) (*Fleet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &Fleet{Options: o, ctx: ctx, cancel: cancel, members: map[string]*member{}, returned: map[string]bool{}, changed: make(chan struct{}), told: told{pairs: map[int]toldPair{}}}
+	f := &Fleet{Options: o, ctx: ctx, cancel: cancel, members: map[string]*member{}, returned: map[string]bool{}, stopped: map[string]bool{}, changed: make(chan struct{}), told: told{pairs: map[int]toldPair{}}}
 	f.openQueue = f.ownQueue
 	f.crowd = agent.NewCrowd(f.slower)
 	f.unlimit = limitMemory(o.Inventory.Broker.MaxAgents)
@@ -216,6 +218,9 @@ func (f *Fleet) keep(a bus.Arrival) {
 // left ends what there is of a member whose connection has ended.
 func (f *Fleet) left(m *member) {
 	f.change(func() {
+		if !f.closing {
+			f.stopped[m.Name] = true
+		}
 		if f.members[m.Name] == m {
 			delete(f.members, m.Name)
 			f.tellLeft(m.Name, m.client.Err())
@@ -278,6 +283,14 @@ func (f *Fleet) Returned() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(maps.Keys(f.returned))
+}
+
+// Stopped are the names of machines that had joined and ended what they did, whether or not
+// they came back.
+func (f *Fleet) Stopped() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.stopped))
 }
 
 // Close has all machines end what they do, and ends the broker.
