@@ -122,6 +122,9 @@ func TestSeatsOfTheDead(t *testing.T) {
 		ledger.Seat{ID: 2, Server: "s2", Generation: 2, Client: "c3", State: ledger.Leased})
 	testutil.OK(t, bed.Close())
 	testutil.OK(t, y.Close())
+	if got := y.Stopped(); !slices.Equal(got, []string{"c2", "s1"}) {
+		t.Errorf("%v stopped, not c2 and s1", got)
+	}
 	book.says(t, ledger.Seat{ID: 1, Server: "s3", Generation: 2, State: ledger.Done}, ledger.Seat{ID: 2, Server: "s2", Generation: 2, State: ledger.Done})
 }
 
