@@ -231,7 +231,8 @@ func (a *agent) visit(parent context.Context) error {
 		err = conn.FlushTimeout(connectTime)
 	}
 	if refused := conn.LastError(); errors.Is(refused, nats.ErrPermissionViolation) {
-		return fmt.Errorf("another machine of the fleet is called %s: give one of them another name with --name; if that was this one before, it is free again in a minute", a.Agent.Name)
+		// A coordinator that has other subjects, as one of another version may, refuses alike.
+		return fmt.Errorf("another machine of the fleet is called %s, or the coordinator is another version of hopbench: give one of them another name with --name (if that was this one before, it is free again in a minute), or use the same hopbench at both ends", a.Agent.Name)
 	}
 	if err != nil {
 		return why(ctx, fmt.Errorf("listen to the coordinator: %w", err))
