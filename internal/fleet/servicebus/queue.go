@@ -75,8 +75,8 @@ type link struct {
 	receiver *azservicebus.Receiver
 	lost     func(messages.Delivery)
 	ctx      context.Context
-	end      context.CancelFunc
-	work     sync.WaitGroup
+	end      context.CancelFunc // with mu, so that no call begins after it
+	work     sync.WaitGroup     // what is done by itself, and calls
 	close    func() error
 	more     chan struct{} // has one when more was asked for
 
@@ -163,9 +163,31 @@ func Waiting(ctx context.Context, o Options) (runs map[string]int, more bool, er
 // Alive: see messages.Link. Locks outlast connections.
 func (l *link) Alive() bool { return l.ctx.Err() == nil }
 
+// errClosed is what calls of a link say that is over.
+var errClosed = errors.New("the link to Service Bus is closed")
+
+// call has the client do something, until ctx or the link is over. The client may not be
+// closed meanwhile: in azservicebus 1.11 what then connects anew renews its tokens forever.
+func (l *link) call(ctx context.Context, do func(context.Context) error) error {
+	l.mu.Lock()
+	if !l.Alive() {
+		l.mu.Unlock()
+		return errClosed
+	}
+	l.work.Add(1)
+	l.mu.Unlock()
+	defer l.work.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	return do(ctx)
+}
+
 // Send: see messages.Link.
 func (l *link) Send(ctx context.Context, text []byte) error {
-	return l.sender.SendMessage(ctx, &azservicebus.Message{Body: text}, nil)
+	return l.call(ctx, func(ctx context.Context) error {
+		return l.sender.SendMessage(ctx, &azservicebus.Message{Body: text}, nil)
+	})
 }
 
 // Ask: see messages.Link.
@@ -181,10 +203,15 @@ func (l *link) Ask(n int) error {
 }
 
 // Receive: see messages.Link. One calls it at a time.
-func (l *link) Receive(ctx context.Context) (messages.Delivery, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)()
+func (l *link) Receive(ctx context.Context) (d messages.Delivery, err error) {
+	err = l.call(ctx, func(ctx context.Context) (err error) {
+		d, err = l.receive(ctx)
+		return err
+	})
+	return d, err
+}
+
+func (l *link) receive(ctx context.Context) (messages.Delivery, error) {
 	for {
 		d, lacking := l.next()
 		if d != nil {
@@ -262,7 +289,9 @@ func (l *link) keepLocks() {
 func (l *link) Close() error { return l.close() }
 
 func (l *link) finish() error {
+	l.mu.Lock()
 	l.end()
+	l.mu.Unlock()
 	l.work.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
@@ -323,7 +352,7 @@ func (d *delivery) Accept(ctx context.Context) error {
 	if !d.forget() {
 		return errNotLocked
 	}
-	return d.l.receiver.CompleteMessage(ctx, d.msg, nil)
+	return d.l.call(ctx, func(ctx context.Context) error { return d.l.receiver.CompleteMessage(ctx, d.msg, nil) })
 }
 
 // Release: see messages.Delivery. It stays here for the next who asks: nobody else reads from
@@ -341,5 +370,7 @@ func (d *delivery) Reject(ctx context.Context, why error) error {
 		return errNotLocked
 	}
 	reason, text := "NotOfThisRun", why.Error()
-	return d.l.receiver.DeadLetterMessage(ctx, d.msg, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &text})
+	return d.l.call(ctx, func(ctx context.Context) error {
+		return d.l.receiver.DeadLetterMessage(ctx, d.msg, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &text})
+	})
 }

@@ -2,6 +2,8 @@ package servicebus
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,13 +13,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"go.uber.org/goleak"
 
+	"github.com/hopbench/hopbench/internal/fleet/messages"
 	"github.com/hopbench/hopbench/internal/fleet/seat"
 	"github.com/hopbench/hopbench/internal/fleet/seat/seattest"
 	"github.com/hopbench/hopbench/internal/fleet/servicebus/servicebustest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, servicebustest.Renewers) }
 
 // root is the folder of the module.
 const root = "../../.."
@@ -115,6 +118,55 @@ func TestBrokersServiceBusLocks(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("nobody is told that the broker has forgotten what it had")
 	}
+}
+
+// Links that are closed while they connect anew, with calls under way that are given up at any
+// moment, end these and leave nothing (see TestMain).
+func TestBrokersServiceBusClosedWhileItConnects(t *testing.T) {
+	broker, connection := servicebustest.StandIn(t, root, time.Minute)
+	const links, senders = 40, 10
+	random := rand.New(rand.NewPCG(1, 2))
+	var calls, closes sync.WaitGroup
+	var all []*link
+	for range links {
+		l, err := dial(t.Context(), Options{ConnectionString: connection, Queue: "closed", Run: "closed", Lease: time.Minute}, func(messages.Delivery) {})
+		testutil.OK(t, err)
+		testutil.OK(t, l.Ask(1000))
+		for range senders {
+			least := time.Duration(random.IntN(20)) * time.Millisecond
+			calls.Go(func() {
+				for within := least; l.Alive(); within += time.Millisecond {
+					ctx, cancel := context.WithTimeout(t.Context(), within)
+					_ = l.Send(ctx, []byte("text")) // fails while the broker is away, or takes longer
+					cancel()
+				}
+			})
+		}
+		calls.Go(func() {
+			for l.Alive() {
+				if d, err := l.Receive(t.Context()); err == nil {
+					_ = d.Accept(t.Context()) // likewise
+				}
+			}
+		})
+		all = append(all, l)
+	}
+	broker.Kill()
+	testutil.OK(t, broker.Start(t.Context()))
+	for _, l := range all {
+		after := time.Duration(random.IntN(1000)) * time.Millisecond
+		closes.Go(func() {
+			time.Sleep(after)
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := l.Send(t.Context(), nil); !errors.Is(err, errClosed) {
+				t.Errorf("a closed link sends: %v", err)
+			}
+		})
+	}
+	closes.Wait()
+	calls.Wait()
 }
 
 func TestQueuesThatCannotBe(t *testing.T) {

@@ -12,20 +12,24 @@ import (
 // between the first and the longest warm-up that is, and never before.
 func TestEarly(t *testing.T) {
 	spec := measurement.Spec{Kind: measurement.TCP, Duration: 1, MaxWarmup: 2}
+	// Seeded anew for each case: in one of 200 draws the late looks are uneven enough to be
+	// waited out.
+	var random *rand.Rand
 	for name, c := range map[string]struct {
 		rate           func(at, last float64) float64 // in bytes/s
 		earliest, last time.Duration                  // over between them; 0: not at all
 	}{
 		"steady from the start": {func(_, last float64) float64 { return 1e6 }, 1200 * time.Millisecond, 1300 * time.Millisecond},
-		"steady with noise":     {func(_, _ float64) float64 { return 1e6 * (0.9 + 0.2*rand.Float64()) }, 1200 * time.Millisecond, 2900 * time.Millisecond},
+		"steady with noise":     {func(_, _ float64) float64 { return 1e6 * (0.9 + 0.2*random.Float64()) }, 1200 * time.Millisecond, 2900 * time.Millisecond},
 		"slow start":            {func(at, _ float64) float64 { return min(1e4*max(1, at*at*at*1000), 1e6) }, 1400 * time.Millisecond, 1900 * time.Millisecond},
 		"rises all the time":    {func(at, _ float64) float64 { return 1e6 * at }, 0, 0},
 		"nothing arrives":       {func(_, _ float64) float64 { return 0 }, 0, 0},
 	} {
+		random = rand.New(rand.NewPCG(1, 2))
 		e := newEarly(spec)
 		at, moved, over := 0.0, 0.0, time.Duration(0)
 		for i := 1; i <= 60 && !e.over.Load(); i++ {
-			now := float64(i)*e.every().Seconds() + 0.004*rand.Float64() // looks are late
+			now := float64(i)*e.every().Seconds() + 0.004*random.Float64() // looks are late
 			for ; at < now; at += 0.001 {
 				moved += 0.001 * c.rate(at, now)
 			}

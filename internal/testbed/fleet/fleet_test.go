@@ -23,6 +23,7 @@ import (
 	"github.com/hopbench/hopbench/internal/fleet/join"
 	"github.com/hopbench/hopbench/internal/fleet/ledger"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/fleet/servicebus/servicebustest"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -30,7 +31,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, servicebustest.Renewers) }
 
 // yard is a fleet to which machines that are simulated join.
 type yard struct {
