@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -39,18 +40,26 @@ matters: {goodput: 5%%, connections: 5%%, rtt_p50: 2us}
 paths:
 `
 
-const aaTests = `tests:
-  - {name: tcp, kind: tcp, duration: 1s, max_warmup: 300ms}
-  - {name: rr, kind: rr, duration: 1s, max_warmup: 100ms}
-  - {name: crr, kind: crr, duration: 1s, max_warmup: 100ms}
-`
+// aaTests are short, since machines change within the seconds that a round takes.
+var aaTests = []string{
+	"{name: tcp, kind: tcp, duration: 500ms, max_warmup: 300ms}",
+	"{name: rr, kind: rr, duration: 500ms, max_warmup: 100ms}",
+	"{name: crr, kind: crr, duration: 500ms, max_warmup: 100ms}",
+}
 
-func aaText(blocks int, paths ...string) string {
+// aaText is an experiment with all tests, or only that of a name.
+func aaText(only string, blocks int, paths ...string) string {
 	out := fmt.Sprintf(aaHead, paths[0], blocks)
 	for _, p := range paths {
 		out += fmt.Sprintf("  - {name: %s, hops: [{type: link}]}\n", p)
 	}
-	return out + aaTests
+	out += "tests:\n"
+	for _, t := range aaTests {
+		if only == "" || strings.Contains(t, "name: "+only+",") {
+			out += "  - " + t + "\n"
+		}
+	}
+	return out
 }
 
 // aaTestbed is the testbed file of a way.
@@ -66,7 +75,7 @@ const aaFile = "way.yaml"
 func aa(ctx context.Context, o options) (err error) {
 	rounds := (cmp.Or(o.blocks, 20) + len(links) - 1) / len(links)
 	blocks := rounds * len(links)
-	text := aaText(1, links...)
+	text := aaText(o.only, 1, links...)
 	n, err := newNetwork(ctx, aaFile, text, o.hopbench)
 	if err != nil {
 		return err
@@ -94,10 +103,10 @@ func aa(ctx context.Context, o options) (err error) {
 		}
 	}
 	head := store.Head{
-		Name: "hosts-aa", Experiment: aaText(blocks, ways...), File: "hosts-aa.yaml", Argument: "hosts-aa", Seed: o.seed,
+		Name: "hosts-aa", Experiment: aaText(o.only, blocks, ways...), File: "hosts-aa.yaml", Argument: "hosts-aa", Seed: o.seed,
 		Planned: blocks * len(ways) * len(n.experiment.Tests), Started: time.Now(), Testbed: n.lab.Info(), Environment: map[string]string{},
 	}
-	trials, runErr := n.aaRounds(ctx, ways, rounds, o.seed)
+	trials, runErr := n.aaRounds(ctx, text, ways, rounds, o.seed)
 	r, err := keep(o.out, head, trials)
 	if err != nil {
 		return errors.Join(runErr, err)
@@ -106,13 +115,13 @@ func aa(ctx context.Context, o options) (err error) {
 }
 
 // aaRounds measures all rounds, and what there is when it is stopped.
-func (n *network) aaRounds(ctx context.Context, ways []string, rounds int, seed uint64) (all []measurement.Trial, err error) {
+func (n *network) aaRounds(ctx context.Context, text string, ways []string, rounds int, seed uint64) (all []measurement.Trial, err error) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for round := range rounds {
 		order := slices.Clone(ways)
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, way := range order {
-			trials, err := n.aaRound(ctx, way, random.Uint64N(1<<53))
+			trials, err := n.aaRound(ctx, text, way, random.Uint64N(1<<53))
 			if err != nil {
 				return all, err
 			}
@@ -129,9 +138,9 @@ func (n *network) aaRounds(ctx context.Context, ways []string, rounds int, seed 
 }
 
 // aaRound does one trial of each test on each link.
-func (n *network) aaRound(ctx context.Context, way string, seed uint64) ([]measurement.Trial, error) {
+func (n *network) aaRound(ctx context.Context, text, way string, seed uint64) ([]measurement.Trial, error) {
 	if way == byLab {
-		return n.inLab(ctx, store.Head{Experiment: aaText(1, links...), File: aaFile, Seed: seed})
+		return n.inLab(ctx, store.Head{Experiment: text, File: aaFile, Seed: seed})
 	}
 	r, err := n.onHosts(ctx, "./"+aaFile, way+".yaml", seed)
 	if err != nil {

@@ -52,7 +52,7 @@ func parse(arguments []string) (o options, err error) {
 	flags := flag.NewFlagSet("hosts", flag.ContinueOnError)
 	chosen := program.Parts(flags, []part{{Name: "aa", Measure: aa}, {Name: "switched", Measure: switched}, {Name: "starts", Measure: starts}})
 	flags.IntVar(&o.blocks, "blocks", 0, "number of blocks (default: 20 of aa, those of each experiment of switched)")
-	flags.StringVar(&o.only, "only", "", "switched: this experiment alone")
+	flags.StringVar(&o.only, "only", "", "aa: this test alone; switched: this experiment")
 	flags.IntVar(&o.starts, "starts", 50, "starts: how many")
 	flags.IntVar(&o.agents, "agents", 30, "starts: of how many agents")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<53), "seed of every order")

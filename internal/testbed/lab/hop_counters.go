@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/linkem"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -16,12 +17,19 @@ import (
 // Bounds of how often the counters of hops are read during a trial.
 const (
 	leastHopInterval = 100 * time.Millisecond
-	hopReadings      = 100 // of a trial that takes as long as it should
+	// A reading wakes this process, the one that keeps the namespaces and the monitors of
+	// both for some milliseconds, in which a round trip takes longer.
+	leastWaitingInterval = time.Second
+	hopReadings          = 100 // of a trial that takes as long as it should
 )
 
 // hopInterval is how often they are read in a trial of that test.
 func hopInterval(spec measurement.Spec) time.Duration {
-	return max(leastHopInterval, spec.ExpectedDuration().Duration()/hopReadings)
+	least := leastHopInterval
+	if k, _ := kind.Of(spec.Kind); k.Waits() {
+		least = leastWaitingInterval
+	}
+	return max(least, spec.ExpectedDuration().Duration()/hopReadings)
 }
 
 // readCounters reads those of some nodes of a lab.

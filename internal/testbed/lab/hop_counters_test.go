@@ -211,10 +211,23 @@ func TestWatchNothing(t *testing.T) {
 }
 
 func TestHopInterval(t *testing.T) {
-	for duration, want := range map[measurement.Seconds]time.Duration{0.1: 100 * time.Millisecond, 5: 100 * time.Millisecond, 100: time.Second} {
-		spec := measurement.Spec{Kind: measurement.TCP, Duration: duration, Flows: 1, Direction: measurement.Send}
-		if got := hopInterval(spec); got < want || got > want+want/10 {
-			t.Errorf("%v s: every %v, want about %v", duration, got, want)
+	for _, c := range []struct {
+		kind     measurement.Kind
+		duration measurement.Seconds
+		want     time.Duration
+	}{
+		{measurement.TCP, 0.1, 100 * time.Millisecond},
+		{measurement.TCP, 5, 100 * time.Millisecond},
+		{measurement.TCP, 100, time.Second},
+		{measurement.Load, 5, 100 * time.Millisecond},
+		{measurement.RR, 0.1, time.Second},
+		{measurement.CRR, 5, time.Second},
+		{measurement.CRR, 200, 2 * time.Second},
+		{measurement.Ping, 5, time.Second},
+	} {
+		spec := measurement.Spec{Kind: c.kind, Duration: c.duration, Flows: 1, Direction: measurement.Send}
+		if got := hopInterval(spec); got < c.want || got > c.want+c.want/10 {
+			t.Errorf("%s of %v s: every %v, want about %v", c.kind, c.duration, got, c.want)
 		}
 	}
 }
