@@ -51,7 +51,7 @@ test:
 test-browser:
 	@test/run -run '^TestBrowser' ./internal/report/... ./internal/ui
 test-queues:
-	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
+	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
 # They allocate much and keep little: with more room between collections they take two thirds of the time.
 test-simulations:
 	@GOGC=400 HOPBENCH_TEST_LONG=1 test/run -p 2 ./internal/analysis ./internal/watch/detect

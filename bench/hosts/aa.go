@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -36,15 +35,14 @@ source: a
 destination: b
 baseline: %s
 blocks: %d
-matters: {goodput: 5%%, connections: 5%%, rtt_p50: 2us}
 paths:
 `
 
 // aaTests are short, since machines change within the seconds that a round takes.
-var aaTests = []string{
-	"{name: tcp, kind: tcp, duration: 500ms, max_warmup: 300ms}",
-	"{name: rr, kind: rr, duration: 500ms, max_warmup: 100ms}",
-	"{name: crr, kind: crr, duration: 500ms, max_warmup: 100ms}",
+var aaTests = []struct{ name, matters, text string }{
+	{"tcp", "goodput: 5%", "{name: tcp, kind: tcp, duration: 500ms, max_warmup: 300ms}"},
+	{"rr", "rtt_p50: 2.5us", "{name: rr, kind: rr, duration: 500ms, max_warmup: 100ms}"},
+	{"crr", "connections: 5%", "{name: crr, kind: crr, duration: 500ms, max_warmup: 100ms}"},
 }
 
 // aaText is an experiment with all tests, or only that of a name.
@@ -53,13 +51,14 @@ func aaText(only string, blocks int, paths ...string) string {
 	for _, p := range paths {
 		out += fmt.Sprintf("  - {name: %s, hops: [{type: link}]}\n", p)
 	}
-	out += "tests:\n"
+	tests, matters := "tests:\n", "matters:\n"
 	for _, t := range aaTests {
-		if only == "" || strings.Contains(t, "name: "+only+",") {
-			out += "  - " + t + "\n"
+		if only == "" || only == t.name {
+			tests += "  - " + t.text + "\n"
+			matters += "  " + t.matters + "\n"
 		}
 	}
-	return out
+	return out + tests + matters
 }
 
 // aaTestbed is the testbed file of a way.
