@@ -167,7 +167,8 @@ func (l *link) Alive() bool { return l.ctx.Err() == nil }
 var errClosed = errors.New("the link to Service Bus is closed")
 
 // call has the client do something, until ctx or the link is over. The client may not be
-// closed meanwhile: in azservicebus 1.11 what then connects anew renews its tokens forever.
+// closed meanwhile: in azservicebus 1.11 what then connects anew outlasts it, until its token
+// is due.
 func (l *link) call(ctx context.Context, do func(context.Context) error) error {
 	l.mu.Lock()
 	if !l.Alive() {
