@@ -2,6 +2,7 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -117,14 +118,22 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 	for _, flows := range fewAndMany {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 			group.Go(func() error {
-				hole, addr := startHole(t, target)
-				defer hole.close()
-				out, err := Run(testContext(t), Request{Target: addr, Spec: shortTCP(flows, direction)}, nil)
-				// A receiver whose last bytes came late has a whole count, and says what it lacks.
-				lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
-				if e, ok := errors.AsType[*Error](err); !lacks && (!ok || e.Reason != TimedOut) {
-					t.Errorf("%d flows %s: got %v, facts %q, want a timeout", flows, direction, err, out.Facts)
-				}
+				testutil.Longer(t, func(factor float64) (lacking string) {
+					hole, swallowed, addr := startHole(t, target)
+					defer hole.close()
+					spec := shortTCP(flows, direction)
+					spec.Duration *= measurement.Seconds(factor)
+					out, err := Run(testContext(t), Request{Target: addr, Spec: spec}, nil)
+					if err == nil && !swallowed.Load() {
+						return fmt.Sprintf("%d flows %s: the flow sent nothing that could be swallowed", flows, direction)
+					}
+					// A receiver whose last bytes came late has a whole count, and says what it lacks.
+					lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
+					if e, ok := errors.AsType[*Error](err); !lacks && (!ok || e.Reason != TimedOut) {
+						t.Errorf("%d flows %s: got %v, facts %q, want a timeout", flows, direction, err, out.Facts)
+					}
+					return ""
+				})
 				return nil
 			})
 		}
@@ -136,12 +145,12 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 }
 
 // startHole forwards everything but what its second connection carries after its
-// first bytes, which it swallows in both directions.
-func startHole(t *testing.T, target netip.AddrPort) (*forwarder, netip.AddrPort) {
+// first bytes, which it swallows in both directions, and tells whether it did.
+func startHole(t *testing.T, target netip.AddrPort) (*forwarder, *atomic.Bool, netip.AddrPort) {
 	t.Helper()
 	const handshake = 4000 // bytes, which in both directions together stay below up to START
-	h := &forwarder{}
-	return h, h.listen(t, target, func(n int, client, server net.Conn) {
+	h, swallowed := &forwarder{}, &atomic.Bool{}
+	return h, swallowed, h.listen(t, target, func(n int, client, server net.Conn) {
 		var passed atomic.Int64
 		pass := func(from, to net.Conn) {
 			buf := make([]byte, 1<<10)
@@ -152,7 +161,8 @@ func startHole(t *testing.T, target netip.AddrPort) (*forwarder, netip.AddrPort)
 					return
 				}
 				if total := passed.Add(int64(got)); n == 1 && total > handshake {
-					continue // swallowed, and both ends stay connected
+					swallowed.Store(true)
+					continue // and both ends stay connected
 				}
 				_, _ = to.Write(buf[:got]) // a closed end shows at the next Read
 			}
