@@ -105,8 +105,9 @@ func OverUDP(s measurement.Spec) bool {
 	return k.Datagrams || s.Protocol == measurement.OverUDP && !k.NoServer
 }
 
-// Waits says that a test waits for each answer: what else wakes the CPUs is in what it measures.
-func (k Kind) Waits() bool { return len(k.Latencies) > 0 && !k.Fills }
+// TimesAnswers says that a test takes the time of answers without load: what else wakes the
+// CPUs is in what it measures.
+func (k Kind) TimesAnswers() bool { return len(k.Latencies) > 0 && !k.Fills }
 
 // Defaults is the spec of a test of which nothing is said.
 func (k Kind) Defaults() measurement.Spec { return measurement.Spec{Kind: k.Name}.Defaults() }

@@ -114,31 +114,31 @@ func TestBulkPeerFails(t *testing.T) {
 func TestBulkPathSwallowsOneFlow(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
-	var group errgroup.Group
-	for _, flows := range fewAndMany {
-		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-			group.Go(func() error {
-				testutil.Longer(t, func(factor float64) (lacking string) {
-					hole, swallowed, addr := startHole(t, target)
-					defer hole.close()
-					spec := shortTCP(flows, direction)
-					spec.Duration *= measurement.Seconds(factor)
-					out, err := Run(testContext(t), Request{Target: addr, Spec: spec}, nil)
-					if err == nil && !swallowed.Load() {
-						return fmt.Sprintf("%d flows %s: the flow sent nothing that could be swallowed", flows, direction)
-					}
-					// A receiver whose last bytes came late has a whole count, and says what it lacks.
-					lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
-					if e, ok := errors.AsType[*Error](err); !lacks && (!ok || e.Reason != TimedOut) {
-						t.Errorf("%d flows %s: got %v, facts %q, want a timeout", flows, direction, err, out.Facts)
-					}
-					return ""
+	t.Run("holes", func(t *testing.T) { // all at once: each waits for its deadline
+		for _, flows := range fewAndMany {
+			for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+				t.Run(fmt.Sprintf("%d flows %s", flows, direction), func(t *testing.T) {
+					t.Parallel()
+					testutil.Longer(t, func(factor float64) (lacking string) {
+						hole, swallowed, addr := startHole(t, target)
+						defer hole.close()
+						spec := shortTCP(flows, direction)
+						spec.Duration *= measurement.Seconds(factor)
+						out, err := Run(testContext(t), Request{Target: addr, Spec: spec}, nil)
+						if err == nil && !swallowed.Load() {
+							return "the flow sent nothing that could be swallowed"
+						}
+						// A receiver whose last bytes came late has a whole count, and says what it lacks.
+						lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
+						if e, ok := errors.AsType[*Error](err); !lacks && (!ok || e.Reason != TimedOut) {
+							t.Errorf("got %v, facts %q, want a timeout", err, out.Facts)
+						}
+						return ""
+					})
 				})
-				return nil
-			})
+			}
 		}
-	}
-	_ = group.Wait() // failures were reported
+	})
 	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
 		t.Errorf("the next client: %v", err)
 	}

@@ -19,15 +19,15 @@ const (
 	leastHopInterval = 100 * time.Millisecond
 	// A reading wakes this process, the one that keeps the namespaces and the monitors of
 	// both for some milliseconds, in which a round trip takes longer.
-	leastWaitingInterval = time.Second
+	leastAnswersInterval = time.Second
 	hopReadings          = 100 // of a trial that takes as long as it should
 )
 
 // hopInterval is how often they are read in a trial of that test.
 func hopInterval(spec measurement.Spec) time.Duration {
 	least := leastHopInterval
-	if k, _ := kind.Of(spec.Kind); k.Waits() {
-		least = leastWaitingInterval
+	if k, _ := kind.Of(spec.Kind); k.TimesAnswers() {
+		least = leastAnswersInterval
 	}
 	return max(least, spec.ExpectedDuration().Duration()/hopReadings)
 }
