@@ -50,6 +50,7 @@ test:
 .PHONY: test-browser test-queues test-sinks test-simulations test-wine test-gates test-kill test-kill-fleet test-reach test-soak
 test-browser:
 	@test/run -run '^TestBrowser' ./internal/report/... ./internal/ui
+# Two packages at a time: they mostly wait for their brokers.
 test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
 # They allocate much and keep little: with more room between collections they take two thirds of the time.

@@ -38,14 +38,22 @@ blocks: %d
 paths:
 `
 
-// aaTests are short, since machines change within the seconds that a round takes.
-var aaTests = []struct{ name, matters, text string }{
-	{"tcp", "goodput: 5%", "{name: tcp, kind: tcp, duration: 500ms, max_warmup: 300ms}"},
-	{"rr", "rtt_p50: 2.5us", "{name: rr, kind: rr, duration: 500ms, max_warmup: 100ms}"},
-	{"crr", "connections: 5%", "{name: crr, kind: crr, duration: 500ms, max_warmup: 100ms}"},
+// aaTests are called as their kinds, and short, since machines change within the seconds that a
+// round takes.
+var aaTests = []struct{ kind, matters, options string }{
+	{"tcp", "goodput: 5%", "duration: 500ms, max_warmup: 300ms"},
+	{"rr", "rtt_p50: 2.5us", "duration: 500ms, max_warmup: 100ms"},
+	{"crr", "connections: 5%", "duration: 500ms, max_warmup: 100ms"},
 }
 
-// aaText is an experiment with all tests, or only that of a name.
+func aaKinds() (all []string) {
+	for _, t := range aaTests {
+		all = append(all, t.kind)
+	}
+	return all
+}
+
+// aaText is an experiment with all tests, or only that of a kind.
 func aaText(only string, blocks int, paths ...string) string {
 	out := fmt.Sprintf(aaHead, paths[0], blocks)
 	for _, p := range paths {
@@ -53,8 +61,8 @@ func aaText(only string, blocks int, paths ...string) string {
 	}
 	tests, matters := "tests:\n", "matters:\n"
 	for _, t := range aaTests {
-		if only == "" || only == t.name {
-			tests += "  - " + t.text + "\n"
+		if only == "" || only == t.kind {
+			tests += fmt.Sprintf("  - {name: %[1]s, kind: %[1]s, %[2]s}\n", t.kind, t.options)
 			matters += "  " + t.matters + "\n"
 		}
 	}
@@ -72,6 +80,9 @@ const aaFile = "way.yaml"
 
 // aa measures the same paths by every way.
 func aa(ctx context.Context, o options) (err error) {
+	if o.only != "" && !slices.Contains(aaKinds(), o.only) {
+		return nil
+	}
 	rounds := (cmp.Or(o.blocks, 20) + len(links) - 1) / len(links)
 	blocks := rounds * len(links)
 	text := aaText(o.only, 1, links...)

@@ -18,6 +18,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/bench/internal/program"
 	"github.com/hopbench/hopbench/internal/testbed/labtest"
@@ -52,7 +54,7 @@ func parse(arguments []string) (o options, err error) {
 	flags := flag.NewFlagSet("hosts", flag.ContinueOnError)
 	chosen := program.Parts(flags, []part{{Name: "aa", Measure: aa}, {Name: "switched", Measure: switched}, {Name: "starts", Measure: starts}})
 	flags.IntVar(&o.blocks, "blocks", 0, "number of blocks (default: 20 of aa, those of each experiment of switched)")
-	flags.StringVar(&o.only, "only", "", "aa: this test alone; switched: this experiment")
+	flags.StringVar(&o.only, "only", "", "of aa and switched this test or experiment alone")
 	flags.IntVar(&o.starts, "starts", 50, "starts: how many")
 	flags.IntVar(&o.agents, "agents", 30, "starts: of how many agents")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<53), "seed of every order")
@@ -63,6 +65,13 @@ func parse(arguments []string) (o options, err error) {
 	}
 	if o.blocks < 0 || o.starts < 1 || o.agents < 2 {
 		return o, errors.New("-blocks must not be negative, -starts at least 1, -agents at least 2")
+	}
+	known := aaKinds()
+	for _, s := range studies {
+		known = append(known, s.experiment)
+	}
+	if o.only != "" && !slices.Contains(known, o.only) {
+		return o, fmt.Errorf("-only %s: it is one of %s", o.only, strings.Join(known, ", "))
 	}
 	o.parts = *chosen
 	o.hopbench, err = filepath.Abs(o.hopbench)
