@@ -256,7 +256,7 @@ func checkAlgorithm(text string, isString bool) *quantity.UnitError {
 // document is an experiment file to the decoder.
 func document() strict.Document {
 	return strict.Document{
-		Format: Format, Noun: "experiment", Top: "the experiment",
+		Format: Format, Noun: "experiment", Top: "the experiment", Schema: "hopbench experiments schema",
 		Texts: TextRules(), Item: itemName, Renames: renames(),
 		Optional: func(in reflect.Type, key string) bool { return in == reflect.TypeFor[FileFigure]() && key == "kind" },
 	}

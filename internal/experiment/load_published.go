@@ -67,7 +67,7 @@ type filePublishedNumber struct {
 // What it has wrong comes back as strict.Errors, all at once.
 func LoadPublished(file string, text []byte) (*result.PublishedData, error) {
 	kind := document()
-	kind.Format, kind.Noun, kind.Top = result.PublishedFormat, "set of published figures", "the file"
+	kind.Format, kind.Noun, kind.Top, kind.Schema = result.PublishedFormat, "set of published figures", "the file", ""
 	d, f := strict.New(file, text, kind), new(filePublishedData)
 	if !d.Decode(f) {
 		return nil, d.Err()

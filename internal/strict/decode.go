@@ -43,6 +43,7 @@ type Decoder struct {
 	*problems
 	Document
 	text []byte
+	top  reflect.Type // of the whole file
 	// at maps the address of a decoded field to the node of its value, keyAt
 	// to that of its key.
 	at, keyAt map[any]*yaml.Node
@@ -53,6 +54,7 @@ type Document struct {
 	Format string // its version
 	Noun   string // what messages call it: "experiment"
 	Top    string // and its top: "the experiment"
+	Schema string // the command that prints its JSON Schema, empty if none does
 	// Texts are the rules of the kinds of text that such a file has; TextRules are
 	// among them.
 	Texts map[reflect.Type]Rule
@@ -82,7 +84,9 @@ func (d *Decoder) Decode(into any) bool {
 	if top == nil || d.another(top) {
 		return false
 	}
-	d.object(top, reflect.ValueOf(into).Elem(), d.Top)
+	whole := reflect.ValueOf(into).Elem()
+	d.top = whole.Type()
+	d.object(top, whole, d.Top)
 	return true
 }
 
@@ -299,7 +303,7 @@ func (d *Decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		}
 		seen[key.Value] = key
 		if !slices.Contains(known, key.Value) {
-			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", Clip(key.Value), what), Instead(key.Value, known))
+			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", Clip(key.Value), what), d.insteadOf(key.Value, known))
 			misspelled[spelling.Nearest(key.Value, known)] = true
 			continue
 		}

@@ -146,6 +146,9 @@ func OneOf(words []string) string {
 // JSON Schema, which also says what each means.
 const mostListed = 20
 
+// tooMany is what is said of more.
+const tooMany = "the JSON Schema of such files lists all that can stand here"
+
 // Instead suggests a word in place of a wrong one.
 func Instead(wrong string, candidates []string) string {
 	if right := spelling.Nearest(wrong, candidates); right != "" {
@@ -155,7 +158,7 @@ func Instead(wrong string, candidates []string) string {
 	case len(candidates) == 0:
 		return ""
 	case len(candidates) > mostListed:
-		return "the JSON Schema of such files lists all that can stand here"
+		return tooMany
 	}
 	return "write " + OneOf(candidates)
 }

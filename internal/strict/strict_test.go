@@ -107,6 +107,8 @@ func TestMistakes(t *testing.T) {
 		"entry of a list":      {"north: {plants: [fern]}", "north: [fern]", `4:10: bed "north" is a list, not keys with values`},
 		"key that is a number": {"north:", "7:", `4:3: 7 is not text to YAML; write it in quotes: "7"`},
 		"unknown key":          {"plants: [fern]", "plant: [fern]", `4:11: unknown key "plant" in bed "north"; did you mean "plants"?`},
+		"key of the top":       {"{plants: [fern]}", "{plants: [fern], rakes: 2}", `4:27: unknown key "rakes" in bed "north"; it can stand at the top of the file` + "\n"},
+		"key of a bed":         {"size: 3kB", "size: 3kB\nwet: true", `6:1: unknown key "wet" in the garden; it can stand at beds.<bed>.wet` + "\n"},
 		"key of a table":       {"spades: 2", "spades: 20", "7:9: spades is 20; write a whole number from 1 to 9"},
 		"word":                 {"kind: rose", "kind: nettle", `6:7: kind cannot be "nettle"; write rose or tulip`},
 		"misspelled":           {"spades:", "spade:", `7:1: unknown key "spade" in the garden; did you mean "spades"?`},

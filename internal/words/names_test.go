@@ -259,7 +259,7 @@ func TestWhatAnEffectIsOf(t *testing.T) {
 }
 
 // However many machines stopped, the sentence stays one.
-func TestStopped(t *testing.T) {
+func TestManyStoppedMachines(t *testing.T) {
 	if got, want := Stopped([]string{"a"}), "1 machine stopped during the run, or could not be reached for too long: a. Trials without them say so, or were done again."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
