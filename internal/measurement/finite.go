@@ -35,8 +35,8 @@ func countNonFinite(v reflect.Value) int {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				n += countNonFinite(v.Field(i))
+			if f := v.Field(i); f.CanInterface() { // exported
+				n += countNonFinite(f)
 			}
 		}
 	case reflect.Slice, reflect.Array:

@@ -172,7 +172,7 @@ func (t *Tracker) judge(p Point, r Round, tell func(Event)) {
 	s.Last, s.At = p.Value, r.Start
 	s.samples++
 	s.isRare(t.rules, r.Number)
-	before := limitsOf(s.detector)
+	before := s.Limits
 	found := s.detector.Add(p.Value, p.Least)
 	s.Limits = limitsOf(s.detector)
 	s.Missing, _ = s.detector.Learning()

@@ -122,6 +122,12 @@ type Detector struct {
 	// days are the medians of blocks, of which the one under way has so many samples.
 	days  []float64
 	today int
+	// student is the last quantile that slow needed: it changes once a block.
+	student struct {
+		p        float64
+		df       int
+		quantile float64
+	}
 }
 
 // New is a detector that has seen nothing.
@@ -217,7 +223,11 @@ func (d *Detector) slow() (level float64, limits sides, ok bool) {
 		return 0, sides{}, false
 	}
 	p := d.o.FalseAlarmsPerYear * slowShare / (d.o.SamplesPerYear / float64(d.o.Learn)) / 2
-	limit := spread * statistics.StudentQuantile(1-p, len(d.days)-1)
+	if s := &d.student; s.p != 1-p || s.df != len(d.days)-1 {
+		s.p, s.df = 1-p, len(d.days)-1
+		s.quantile = statistics.StudentQuantile(s.p, s.df)
+	}
+	limit := spread * d.student.quantile
 	floor := d.o.floor(level, 0)
 	return level, sides{max(limit, floor.up), max(limit, floor.down)}, true
 }
