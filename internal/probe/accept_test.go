@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -35,11 +37,11 @@ func TestErrorsOfAccept(t *testing.T) {
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
-	s, err := NewServer(ServerOptions{})
+	s, err := probe.NewServer(probe.ServerOptions{})
 	testutil.OK(t, err)
 	f := &failing{Listener: ln, errs: passing}
 	done := make(chan error, 1)
-	go func() { done <- s.accept(f) }()
+	go func() { done <- probe.Accept(s, f) }()
 	c, err := net.Dial("tcp", ln.Addr().String())
 	testutil.OK(t, err)
 	p := &badPeer{c, "0123456789abcdef0123456789abcdef"}
@@ -54,10 +56,10 @@ func TestErrorsOfAccept(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("a listener that was closed: %v", err)
 	}
-	s.wg.Wait()
+	s.Wait()
 
 	broken := &failing{Listener: ln, errs: []error{syscall.EBADF}}
-	if err := s.accept(broken); err == nil {
+	if err := probe.Accept(s, broken); err == nil {
 		t.Error("a broken listener is accepted from for ever")
 	}
 	if err := s.Serve(context.Background(), ln); err == nil {
@@ -70,11 +72,10 @@ func TestErrorsOfAccept(t *testing.T) {
 func TestServerWithoutUDP(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
-	s, err := NewServer(ServerOptions{})
+	s, err := probe.NewServer(probe.ServerOptions{})
 	testutil.OK(t, err)
-	s.lacksUDP = syscall.EPROTONOSUPPORT
-	l := &Listener{s: s, tcp: ln}
-	ctx, stop := context.WithCancel(testContext(t))
+	l := s.WithoutUDP(ln, syscall.EPROTONOSUPPORT)
+	ctx, stop := context.WithCancel(servertest.Context(t))
 	done := make(chan error, 1)
 	go func() { done <- l.Serve(ctx) }()
 	target := ln.Addr().(*net.TCPAddr).AddrPort()
@@ -84,7 +85,7 @@ func TestServerWithoutUDP(t *testing.T) {
 		{Kind: measurement.UDP, Duration: 0.1}, {Kind: measurement.PPS, Duration: 0.1}, {Kind: measurement.MTU},
 		{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.1}, tool,
 	} {
-		_, err := Run(ctx, Request{Spec: spec.Defaults(), Target: target}, nil)
+		_, err := probe.Run(ctx, probe.Request{Spec: spec.Defaults(), Target: target}, nil)
 		if err == nil || !strings.Contains(err.Error(), "no UDP") {
 			t.Errorf("%s with %s: %v", spec.Kind, spec.Tool, err)
 		}

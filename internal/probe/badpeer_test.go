@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"encoding/json"
@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -76,7 +78,7 @@ var (
 // mustServe checks that an honest client is served.
 func mustServe(t testing.TB, target netip.AddrPort, what string) {
 	t.Helper()
-	if _, err := Run(testContext(t), Request{Spec: tinyRR, Target: target}, nil); err != nil {
+	if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: tinyRR, Target: target}, nil); err != nil {
 		t.Errorf("%s: an honest client is not served: %v", what, err)
 	}
 }
@@ -84,26 +86,26 @@ func mustServe(t testing.TB, target netip.AddrPort, what string) {
 // What a spec says beyond its kind, or beyond the limits, is refused before anything
 // is made for it.
 func TestSpecsFromTheWireAreRefused(t *testing.T) {
-	target := serve(t, ServerOptions{Limits: Limits{MaxDuration: time.Minute, MaxFlows: 8, MaxRateBitsPerSecond: 1e6}})
+	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxDuration: time.Minute, MaxFlows: 8, MaxRateBitsPerSecond: 1e6}})
 	for _, c := range []struct {
 		name, spec string
-		want       Reason
+		want       probe.Reason
 		says       string
 	}{
-		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, Protocol, "idle"},
-		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, Protocol, "idle"},
-		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, Protocol, "protocol"},
-		{"escapes in the kind", `{"kind":"\u001b[2J"}`, Protocol, "no kind of test"},
-		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, Protocol, "congestion_control"},
-		{"iperf3", `{"kind":"tcp","tool":"iperf3","flows":1,"direction":"send","duration_seconds":1}`, Unsupported, "takes no part"},
-		{"no server's kind", `{"kind":"ping","count":1,"interval_seconds":1,"payload_bytes":56,"timeout_seconds":1}`, Unsupported, "takes no part"},
-		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, Limit, "--max-duration"},
-		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, Limit, "--max-duration"},
-		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, Limit, "--max-flows"},
-		{"packets that are too fast", `{"kind":"udp","flows":1,"direction":"receive","duration_seconds":1,"rate_bits_per_second":2e6}`, Limit, "--max-rate"},
-		{"flows that are too fast together", `{"kind":"tcp","flows":4,"direction":"send","duration_seconds":1,"pacing_bits_per_second":5e5}`, Limit, "--max-rate"},
-		{"responses that are too fast", `{"kind":"rr","protocol":"udp","request_bytes":1,"response_bytes":65507,"in_flight":1,"requests_per_second":1000,"duration_seconds":1}`, Limit, "--max-rate"},
-		{"a spec as long as 20 kB", `{"kind":"` + strings.Repeat("x", 20<<10) + `"}`, Protocol, ""},
+		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, probe.Protocol, "idle"},
+		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, probe.Protocol, "idle"},
+		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, probe.Protocol, "protocol"},
+		{"escapes in the kind", `{"kind":"\u001b[2J"}`, probe.Protocol, "no kind of test"},
+		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, probe.Protocol, "congestion_control"},
+		{"iperf3", `{"kind":"tcp","tool":"iperf3","flows":1,"direction":"send","duration_seconds":1}`, probe.Unsupported, "takes no part"},
+		{"no server's kind", `{"kind":"ping","count":1,"interval_seconds":1,"payload_bytes":56,"timeout_seconds":1}`, probe.Unsupported, "takes no part"},
+		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, probe.Limit, "--max-duration"},
+		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, probe.Limit, "--max-duration"},
+		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, probe.Limit, "--max-flows"},
+		{"packets that are too fast", `{"kind":"udp","flows":1,"direction":"receive","duration_seconds":1,"rate_bits_per_second":2e6}`, probe.Limit, "--max-rate"},
+		{"flows that are too fast together", `{"kind":"tcp","flows":4,"direction":"send","duration_seconds":1,"pacing_bits_per_second":5e5}`, probe.Limit, "--max-rate"},
+		{"responses that are too fast", `{"kind":"rr","protocol":"udp","request_bytes":1,"response_bytes":65507,"in_flight":1,"requests_per_second":1000,"duration_seconds":1}`, probe.Limit, "--max-rate"},
+		{"a spec as long as 20 kB", `{"kind":"` + strings.Repeat("x", 20<<10) + `"}`, probe.Protocol, ""},
 	} {
 		p := dialBad(t, target, "127.0.0.1")
 		_, err := p.open(json.RawMessage(c.spec), 0)
@@ -121,7 +123,7 @@ func TestSpecsFromTheWireAreRefused(t *testing.T) {
 
 // A test is its number and its client's address, has one spec, and each flow once.
 func TestWhatIsOneTest(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	spec := tinyTCP
 	spec.Flows = 3
 	first := dialBad(t, target, "127.0.0.1")
@@ -162,7 +164,7 @@ func TestWhatIsOneTest(t *testing.T) {
 
 // UDP is answered to an address only as long as that address has a connection.
 func TestNothingIsSentToWhoHasLeft(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	spec := longRR
 	spec.Protocol, spec.ResponseBytes = measurement.OverUDP, 65507
 	first := dialBad(t, target, "127.0.0.1")
@@ -200,7 +202,7 @@ func TestNothingIsSentToWhoHasLeft(t *testing.T) {
 // However slowly a client says something, in whatever state, its connection ends.
 func TestTricklingPeers(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	preface := "\xf0hopbnc\x01"
 	endless := func(ty protocol.Type) string {
 		header := make([]byte, protocol.HeaderBytes)
@@ -307,13 +309,13 @@ func reaches(target netip.AddrPort, spec measurement.Spec) func(*testing.T, *bad
 
 // Tests of one address leave room for those of others, of every resource.
 func TestOneAddressLeavesRoom(t *testing.T) {
-	target := serve(t, ServerOptions{MaxTests: 6, MaxConnections: 60})
+	target := servertest.Serve(t, probe.ServerOptions{MaxTests: 6, MaxConnections: 60})
 	var held []*badPeer
 	refusedAt := -1
 	for i := range 6 {
 		p := dialBad(t, target, "127.0.0.2")
 		if _, err := p.open(longRR, 0); err != nil {
-			if !strings.Contains(err.Error(), "your address may have 0 more") || session.ReasonOf(err) != Limit {
+			if !strings.Contains(err.Error(), "your address may have 0 more") || session.ReasonOf(err) != probe.Limit {
 				t.Fatalf("test %d: %v", i+1, err)
 			}
 			refusedAt = i
@@ -332,7 +334,7 @@ func TestOneAddressLeavesRoom(t *testing.T) {
 
 // Silent connections push each other out, and nobody else.
 func TestSilenceIsPushedOut(t *testing.T) {
-	target := serve(t, ServerOptions{MaxConnections: 40})
+	target := servertest.Serve(t, probe.ServerOptions{MaxConnections: 40})
 	for range 60 {
 		dialBad(t, target, "127.0.0.2")
 	}
@@ -345,7 +347,7 @@ func TestSilenceIsPushedOut(t *testing.T) {
 func TestRateOfATestIsBounded(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	const limit = 4e7
-	target := serve(t, ServerOptions{Limits: Limits{MaxRateBitsPerSecond: limit}})
+	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: limit}})
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.UDP, Direction: measurement.Receive, Duration: 1, PacketBytes: 500},
 		{Kind: measurement.TCP, Direction: measurement.Receive, Duration: 1, Flows: 2},
@@ -356,7 +358,7 @@ func TestRateOfATestIsBounded(t *testing.T) {
 		testutil.Longer(t, func(factor float64) string {
 			spec.Duration = measurement.Seconds(factor)
 			var err error
-			if out, err = Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
+			if out, err = probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil); err != nil {
 				return err.Error() // also that a busy machine sent nothing
 			}
 			if out.Metrics["goodput_bits_per_second"] == 0 {
@@ -421,11 +423,10 @@ func TestOneSamplerPerTest(t *testing.T) {
 // A panic in one connection ends that connection, and its stack is logged.
 func TestPanicEndsOneConnection(t *testing.T) {
 	var log strings.Builder
-	s, err := NewServer(ServerOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s, err := probe.NewServer(probe.ServerOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	testutil.OK(t, err)
-	p := dialBad(t, serve(t, ServerOptions{}), "127.0.0.1")
-	c := &connection{TCPConn: p.Conn.(*net.TCPConn), guard: &session.Guard{}, log: s.log}
-	s.conclude(c, session.OnFreshStack(func() error { panic(fmt.Sprintf("%s of a test", "fault")) }))
+	p := dialBad(t, servertest.Serve(t, probe.ServerOptions{}), "127.0.0.1")
+	s.Conclude(p.Conn.(*net.TCPConn), session.OnFreshStack(func() error { panic(fmt.Sprintf("%s of a test", "fault")) }))
 	if got := log.String(); !strings.Contains(got, "fault of a test") || !strings.Contains(got, "badpeer_test.go") {
 		t.Errorf("the log says %q", got)
 	}

@@ -1,22 +1,21 @@
-package probe
+package probe_test
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/crr"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -151,8 +150,8 @@ func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 		probetest.Possible(t, what, out)
 		return
 	}
-	known, ok := errors.AsType[*Error](err)
-	if !ok || known.Reason == "" || known.Reason == Cancelled {
+	known, ok := errors.AsType[*probe.Error](err)
+	if !ok || known.Reason == "" || known.Reason == probe.Cancelled {
 		t.Errorf("%s: %v", what, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") { // errors.Join makes lines
@@ -163,7 +162,7 @@ func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 // Whatever a server says in whatever frame, the client's test ends in its time, with
 // a reason, or with an outcome that can be.
 func TestServersThatLie(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	var group errgroup.Group
 	group.SetLimit(64)
 	for _, lie := range serverLies() {
@@ -178,7 +177,7 @@ func TestServersThatLie(t *testing.T) {
 				continue
 			}
 			group.Go(func() error {
-				out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
+				out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: liar}, nil)
 				ended(t, fmt.Sprintf("%s, %#x %s = %.40v", name, byte(lie.frame), lie.path, lie.value), out, err)
 				return nil
 			})
@@ -206,7 +205,7 @@ func sends(kind protocol.Type, spec measurement.Spec) bool {
 
 // A lie that no test could be ends it as a breach of the protocol.
 func TestLiesAreToldAsSuch(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	specs := hostileSpecs()
 	for name, lie := range map[string]lieIn{
 		"tcp send":    {protocol.TypeReceived, "bins.bytes.0", 1e14},
@@ -226,8 +225,8 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
 		})
-		_, err := Run(testContext(t), Request{Spec: specs[name], Target: liar}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
+		_, err := probe.Run(servertest.Context(t), probe.Request{Spec: specs[name], Target: liar}, nil)
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Protocol {
 			t.Errorf("%s, %#x %s = %v: %v", name, byte(lie.frame), lie.path, lie.value, err)
 		}
 	}
@@ -236,10 +235,10 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 // Frames that are none, come twice or never end do no more than end the test.
 func TestServersOfWrongFrames(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	huge, err := json.Marshal(protocol.RemoteError{Reason: probetest.Forged, Message: strings.Repeat(probetest.Forged, 10_000)})
 	testutil.OK(t, err)
-	over := testContext(t).Done()
+	over := servertest.Context(t).Done()
 	ways := map[string]func(to net.Conn, kind protocol.Type, payload []byte) bool{
 		"an error with escapes": func(to net.Conn, _ protocol.Type, _ []byte) bool { frame(to, protocol.TypeError, huge); return true },
 		"another frame": func(to net.Conn, _ protocol.Type, payload []byte) bool {
@@ -303,7 +302,7 @@ func TestServersOfWrongFrames(t *testing.T) {
 				}
 				group.Go(func() error {
 					start := time.Now()
-					out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
+					out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: liar}, nil)
 					ended(t, fmt.Sprintf("%s, %#x %s", name, byte(kind), way), out, err)
 					t.Logf("%s, %#x %s: %v %.200v", name, byte(kind), way, time.Since(start).Round(time.Millisecond), err)
 					return nil
@@ -314,111 +313,22 @@ func TestServersOfWrongFrames(t *testing.T) {
 	_ = group.Wait() // failures were reported
 }
 
-// More answers than requests end an rr test, whether its loop is closed or open.
-func TestAnswersToNobody(t *testing.T) {
-	for name, spec := range map[string]measurement.Spec{
-		"one at a time": {},
-		"several":       {InFlight: 4},
-		"open loop":     {RequestsPerSecond: 500},
-	} {
-		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.RR, 0.1, 0.01
-		twice := handshaken(t, func(c net.Conn, open protocol.Open) {
-			request := make([]byte, open.Spec.RequestBytes)
-			for {
-				if _, err := io.ReadFull(c, request); err != nil {
-					return
-				}
-				if _, err := c.Write(make([]byte, 2*open.Spec.ResponseBytes)); err != nil {
-					return
-				}
-			}
-		})
-		_, err := Run(testContext(t), Request{Spec: spec, Target: twice}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// A server that trickles a response holds no caller of a crr test for longer than a
-// transaction may take, nor longer than the test.
-func TestTrickledTransactions(t *testing.T) {
-	t.Parallel() // it waits for most of its time
-	over := testContext(t).Done()
-	honest := serve(t, ServerOptions{})
-	for _, threads := range []bool{true, false} {
-		spec := measurement.Spec{Kind: measurement.CRR, Flows: 4, Duration: 0.2, MaxWarmup: 0.05, ResponseBytes: 1 << 20}
-		if !threads {
-			spec.Flows = crr.ThreadCallers + 1
-		}
-		// Everything is true but for the transactions, which come to a server of its own.
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		testutil.OK(t, err)
-		var wg sync.WaitGroup
-		one := func(c net.Conn) {
-			defer c.Close()
-			first := make([]byte, 1)
-			if _, err := io.ReadFull(c, first); err != nil {
-				return
-			}
-			if first[0] == protocol.PrefaceMagic {
-				server, err := net.Dial("tcp", honest.String())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer server.Close()
-				_, _ = server.Write(first)
-				wg.Go(func() { _, _ = io.Copy(server, c); _ = server.(*net.TCPConn).CloseWrite() })
-				_, _ = io.Copy(c, server)
-				return
-			}
-			for tick := time.NewTicker(2 * time.Millisecond); ; {
-				select {
-				case <-tick.C:
-				case <-over:
-					return
-				}
-				if _, err := c.Write([]byte{0}); err != nil {
-					tick.Stop()
-					return
-				}
-			}
-		}
-		wg.Go(func() {
-			for {
-				c, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				wg.Go(func() { one(c) })
-			}
-		})
-		out, err := Run(testContext(t), Request{Spec: spec, Target: ln.Addr().(*net.TCPAddr).AddrPort()}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut && e.Reason != Vanished { // the latter when the server gives up first
-			t.Errorf("%d flows: %+v, %v", spec.Flows, out.Metrics, err)
-		}
-		_ = ln.Close()
-		wg.Wait()
-	}
-}
-
 // Many flows that end with frames as large as any may be are not kept in memory.
 func TestLargestReports(t *testing.T) {
 	large := make([]byte, protocol.MaxControl)
 	for i := range large {
 		large[i] = ' '
 	}
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for kind, direction := range map[protocol.Type]measurement.Direction{protocol.TypeReceived: measurement.Send, protocol.TypeSent: measurement.Receive} {
 		liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool {
 			frame(to, kind, append(payload, large[len(payload):]...)) // white space is JSON
 			return false
 		})
-		for _, flows := range fewAndMany {
-			_, err := Run(testContext(t), Request{Spec: shortTCP(flows, direction), Target: liar}, nil)
-			e, ok := errors.AsType[*Error](err)
-			if many := flows > session.ThreadConnections; many != (ok && e.Reason == Protocol) || !many && err != nil {
+		for _, flows := range servertest.FewAndMany {
+			_, err := probe.Run(servertest.Context(t), probe.Request{Spec: servertest.ShortTCP(flows, direction), Target: liar}, nil)
+			e, ok := errors.AsType[*probe.Error](err)
+			if many := flows > session.ThreadConnections; many != (ok && e.Reason == probe.Protocol) || !many && err != nil {
 				t.Errorf("%d flows %s: %v", flows, direction, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -26,7 +28,7 @@ func TestKilledIPerf3Clients(t *testing.T) {
 			t.Errorf("%d tests never ended", n)
 		}
 	})
-	target := serve(t, ServerOptions{MaxTests: 1000, OnTest: func(e TestEvent) {
+	target := servertest.Serve(t, probe.ServerOptions{MaxTests: 1000, OnTest: func(e probe.TestEvent) {
 		if e.Ended {
 			running.Add(-1)
 		} else {
@@ -43,9 +45,9 @@ func TestKilledIPerf3Clients(t *testing.T) {
 	for n := range 300 {
 		hanging = append(hanging, killedClient(t, target, n, random)...)
 	}
-	for _, spec := range iperf3Specs()[:4] {
+	for _, spec := range servertest.IPerf3Specs()[:4] {
 		testutil.Longer(t, func(float64) string { // a server that still clears away is slow
-			if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
+			if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil); err != nil {
 				return "a good client after the killed ones: " + err.Error()
 			}
 			return ""
@@ -137,15 +139,15 @@ func killedStreams(t *testing.T, target netip.AddrPort, cookie string, count int
 
 // TestIPerf3SendsNoUnaskedUDP sends hellos without a test that waits for them.
 func TestIPerf3SendsNoUnaskedUDP(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	// A server that answers over TCP listens on UDP, too.
-	probe, err := net.Dial("tcp", target.String())
+	control, err := net.Dial("tcp", target.String())
 	testutil.OK(t, err)
-	defer func() { _ = probe.Close() }()
-	if _, err := io.WriteString(probe, fmt.Sprintf("%036d\x00", 1)); err != nil {
+	defer func() { _ = control.Close() }()
+	if _, err := io.WriteString(control, fmt.Sprintf("%036d\x00", 1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(probe, make([]byte, 1)); err != nil {
+	if _, err := io.ReadFull(control, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := net.Dial("udp", target.String())
@@ -165,7 +167,7 @@ func TestIPerf3SendsNoUnaskedUDP(t *testing.T) {
 // TestDeadControlEndsStreams closes the control connection of a running test:
 // its streams end, although their connections are alive.
 func TestDeadControlEndsStreams(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	cookie := fmt.Sprintf("dead%032d\x00", 0)
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", target.String())

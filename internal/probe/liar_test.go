@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -20,42 +21,37 @@ const lastOfRR = 1
 // liar stands between a client and an honest server, and lies in the server's name:
 // it passes on everything, and changes the frames of one type as it is told.
 type liar struct {
-	forwarder
-	udp  *net.UDPConn
-	lies protocol.Type
+	servertest.Forwarder
+	target netip.AddrPort
+	udp    *net.UDPConn
+	lies   protocol.Type
 	// lie makes of an honest frame's payload the frames that the client gets, and
 	// then says whether the connection is to end.
 	lie   func(to net.Conn, payload []byte) (end bool)
 	peers map[netip.AddrPort]*net.UDPConn
 }
 
-// readyOn is what a server may say of a connection.
-func readyOn(c net.Conn) protocol.Ready {
-	return protocol.Ready{
-		Client: c.RemoteAddr().String(), Server: c.LocalAddr().String(), Cookie: make([]byte, protocol.CookieBytes),
-	}
-}
-
 // startLiar lies in the frames of one type, for the length of the test.
 func startLiar(t testing.TB, target netip.AddrPort, lies protocol.Type, lie func(to net.Conn, payload []byte) bool) netip.AddrPort {
 	t.Helper()
-	l := &liar{forwarder: forwarder{target: target}, lies: lies, lie: lie, peers: map[netip.AddrPort]*net.UDPConn{}}
+	l := &liar{target: target, lies: lies, lie: lie, peers: map[netip.AddrPort]*net.UDPConn{}}
+	var ln net.Listener
 	var err error
 	for range 100 { // a port that is free for both
-		if l.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
-		if l.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(l.address())); err == nil {
+		if l.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(ln.Addr().(*net.TCPAddr).AddrPort())); err == nil {
 			break
 		}
-		_ = l.ln.Close()
+		_ = ln.Close()
 	}
 	testutil.OK(t, err)
-	l.wg.Go(func() { l.accept(l.pair) })
-	l.wg.Go(l.relay)
-	t.Cleanup(l.close)
+	address := l.ListenOn(ln, target, l.pair)
+	l.Go(l.relay)
+	t.Cleanup(l.Close)
 	t.Cleanup(func() { _ = l.udp.Close() })
-	return l.address()
+	return address
 }
 
 // relay passes packets on, each client's from a port of its own.
@@ -72,8 +68,8 @@ func (l *liar) relay() {
 				continue
 			}
 			l.peers[from] = peer
-			l.keep(peer)
-			l.wg.Go(func() {
+			l.Keep(peer)
+			l.Go(func() {
 				back := make([]byte, 1<<16)
 				for {
 					n, err := peer.Read(back)
@@ -91,8 +87,8 @@ func (l *liar) relay() {
 func (l *liar) pair(_ int, client, server net.Conn) {
 	c := &lyingConn{liar: l, client: client, server: server}
 	// An end that goes takes the other with it, but for what is under way.
-	l.wg.Go(func() { c.there(); _ = server.(*net.TCPConn).CloseWrite() })
-	l.wg.Go(func() { c.back(); _ = client.(*net.TCPConn).CloseWrite() })
+	l.Go(func() { c.there(); _ = server.(*net.TCPConn).CloseWrite() })
+	l.Go(func() { c.back(); _ = client.(*net.TCPConn).CloseWrite() })
 }
 
 // lyingConn is one connection through a liar.

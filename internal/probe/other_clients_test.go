@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"io"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -18,7 +20,7 @@ import (
 // function is called.
 func chat(t *testing.T, target netip.AddrPort, from, token string) (end func()) {
 	t.Helper()
-	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(testContext(t), "tcp", target.String())
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(servertest.Context(t), "tcp", target.String())
 	testutil.OK(t, err)
 	id, err := session.NewID()
 	testutil.OK(t, err)
@@ -58,20 +60,20 @@ func TestOtherClients(t *testing.T) {
 	}...)
 	for _, c := range []struct {
 		name  string
-		o     ServerOptions
+		o     probe.ServerOptions
 		other string
 		want  string // its address
 		told  bool
 		specs []measurement.Spec
 	}{
-		{"by name", ServerOptions{Token: testToken}, "127.0.0.2", "127.0.0.2", true, all},
-		{"another run of this machine", ServerOptions{Token: testToken}, "127.0.0.1", "127.0.0.1", true, one},
-		{"without a token", ServerOptions{}, "127.0.0.2", "", true, one},
-		{"of one coordinator", ServerOptions{Token: testToken, Unshared: true}, "127.0.0.2", "", false, one},
-		{"alone", ServerOptions{Token: testToken}, "", "", false, one},
+		{"by name", probe.ServerOptions{Token: servertest.Token}, "127.0.0.2", "127.0.0.2", true, all},
+		{"another run of this machine", probe.ServerOptions{Token: servertest.Token}, "127.0.0.1", "127.0.0.1", true, one},
+		{"without a token", probe.ServerOptions{}, "127.0.0.2", "", true, one},
+		{"of one coordinator", probe.ServerOptions{Token: servertest.Token, Unshared: true}, "127.0.0.2", "", false, one},
+		{"alone", probe.ServerOptions{Token: servertest.Token}, "", "", false, one},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			target := serve(t, c.o)
+			target := servertest.Serve(t, c.o)
 			if c.other != "" {
 				defer chat(t, target, c.other, c.o.Token)()
 			}
@@ -79,7 +81,7 @@ func TestOtherClients(t *testing.T) {
 				spec.Duration, spec.MaxWarmup = 0.2, 0.1
 				testutil.Longer(t, func(factor float64) string {
 					spec.Duration = measurement.Seconds(0.2 * factor)
-					out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: c.o.Token}, nil)
+					out, err := probe.Run(servertest.Context(t), probe.Request{ID: "t", Spec: spec, Target: target, Token: c.o.Token}, nil)
 					if err != nil { // a busy machine sent nothing in that time
 						return err.Error()
 					}

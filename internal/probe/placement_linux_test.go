@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/thread"
 )
@@ -42,7 +44,7 @@ func confined(t *testing.T) (lists []string) {
 // The threads of the two ends keep to CPUs of their own while the test runs, or to
 // one where that is asked for, and are free afterwards; otherwise this does not end.
 func TestEndsArePlaced(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	one := len(thread.AllowedCPUs()) == 1
 	for name, spec := range map[string]measurement.Spec{
 		"rr over TCP":     {Kind: measurement.RR},
@@ -67,9 +69,9 @@ func TestEndsArePlaced(t *testing.T) {
 				lists = 0 // who may run on one CPU only is not confined by that
 			}
 			run := func(ctx context.Context, spec measurement.Spec) (measurement.Outcome, error) {
-				return Run(ctx, Request{ID: "placed", Spec: spec, Target: target, Token: testToken}, nil)
+				return probe.Run(ctx, probe.Request{ID: "placed", Spec: spec, Target: target, Token: servertest.Token}, nil)
 			}
-			out, err := run(testContext(t), spec)
+			out, err := run(servertest.Context(t), spec)
 			testutil.OK(t, err)
 			if got := out.Effective["placement"]; got != want {
 				t.Errorf("the ends were %s, want %s", got, want)
@@ -92,7 +94,7 @@ func TestEndsArePlaced(t *testing.T) {
 			}
 			// It lasts until the threads were seen where they belong.
 			spec.Duration = 60
-			ctx, seen := context.WithCancel(testContext(t))
+			ctx, seen := context.WithCancel(servertest.Context(t))
 			defer seen()
 			ended := make(chan error, 1)
 			go func() {

@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"bytes"
@@ -19,16 +19,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
-
-func needIPerf3(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath("iperf3")
-	testutil.Need(t, err == nil, "the program iperf3 (Debian's package iperf3)")
-	return path
-}
 
 // stockReport is the part of `iperf3 -J` that tests look at.
 type stockReport struct {
@@ -83,8 +77,8 @@ func stock(ctx context.Context, path string, target netip.AddrPort, args ...stri
 // TestStockClients has Debian's client use every option that concerns the
 // server, all at once, and compares what the two ends say.
 func TestStockClients(t *testing.T) {
-	path := needIPerf3(t)
-	target := serve(t, ServerOptions{})
+	path := servertest.NeedIPerf3(t)
+	target := servertest.Serve(t, probe.ServerOptions{})
 	all := []string{
 		"-n 1M", "-n 4M -P 4", "-k 20", "-n 1M -l 1000", "-t 1", "-t 1 -P 8", "-t 1 -R", "-t 1 -R -P 3", "-n 2M -R", "-k 9 -R -P 2",
 		"-t 1 --bidir", "-t 1 --bidir -P 3", "-t 1 -O 1", "-t 1 -O 1 -R", "-t 1 -b 20M", "-t 1 -b 20M -R", "-t 1 -b 20M/10 -R",
@@ -96,9 +90,9 @@ func TestStockClients(t *testing.T) {
 		"-u -b 10M -t 1 -O 1 -l 1400", "-u -b 10M -t 1 -O 1 -R -l 1400", "-u -b 0 -k 100 -l 1400", "-u -b 10M -k 50 -S 32 -w 200K --dont-fragment",
 		"-u -b 10M -n 1M --get-server-output",
 	}
-	ctx := testContext(t)
+	ctx := servertest.Context(t)
 	reports, errs := make([]stockReport, len(all)), make([]error, len(all))
-	atOnce(len(all), func(i int) { reports[i], errs[i] = stock(ctx, path, target, strings.Fields(all[i])...) })
+	servertest.AtOnce(len(all), func(i int) { reports[i], errs[i] = stock(ctx, path, target, strings.Fields(all[i])...) })
 	for i, args := range all {
 		t.Run(args, func(t *testing.T) {
 			if errs[i] == nil && reports[i].End.Sent.Bytes > reports[i].End.Received.Bytes && !strings.Contains(args, "-u") {
@@ -111,16 +105,6 @@ func TestStockClients(t *testing.T) {
 			checkStock(t, args, reports[i])
 		})
 	}
-}
-
-// atOnce calls f for 0 to n-1, many at a time: such tests mostly wait.
-func atOnce(n int, f func(i int)) {
-	var group errgroup.Group
-	group.SetLimit(8)
-	for i := range n {
-		group.Go(func() error { f(i); return nil })
-	}
-	_ = group.Wait()
 }
 
 func checkStock(t *testing.T, args string, r stockReport) {
@@ -176,14 +160,14 @@ func checkStockUDP(t *testing.T, has func(string) bool, r stockReport) {
 
 // TestStockClientsOfBothFamilies reaches a server that listens on all addresses.
 func TestStockClientsOfBothFamilies(t *testing.T) {
-	path := needIPerf3(t)
+	path := servertest.NeedIPerf3(t)
 	ln, err := net.Listen("tcp", ":0")
 	testutil.OK(t, err)
-	s, err := NewServer(ServerOptions{Open: true})
+	s, err := probe.NewServer(probe.ServerOptions{Open: true})
 	testutil.OK(t, err)
 	l, err := s.Bind(ln)
 	testutil.OK(t, err)
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(servertest.Context(t))
 	done := make(chan error, 1)
 	go func() { done <- l.Serve(ctx) }()
 	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
@@ -210,9 +194,9 @@ func TestStockClientsOfBothFamilies(t *testing.T) {
 // TestHundredStockClients has 100 clients at once, more than the server runs
 // at a time: each gets a result.
 func TestHundredStockClients(t *testing.T) {
-	path := needIPerf3(t)
-	target := serve(t, ServerOptions{MaxTests: 40})
-	ctx := testContext(t)
+	path := servertest.NeedIPerf3(t)
+	target := servertest.Serve(t, probe.ServerOptions{MaxTests: 40})
+	ctx := servertest.Context(t)
 	var group errgroup.Group
 	for i := range 100 {
 		args := []string{"-n", "1M"}
@@ -241,27 +225,27 @@ func TestHundredStockClients(t *testing.T) {
 
 // TestStockClientsRefused checks that a client that is refused prints why.
 func TestStockClientsRefused(t *testing.T) {
-	path := needIPerf3(t)
+	path := servertest.NeedIPerf3(t)
 	for _, test := range []struct {
 		name    string
-		options ServerOptions
+		options probe.ServerOptions
 		args    string
 		says    string // "" is served
 	}{
-		{"token", ServerOptions{Token: testToken}, "-n 1M", "authorization failed"},
-		{"token and open", ServerOptions{Token: testToken, IPerf3Open: true}, "-n 1M", ""},
-		{"too long", ServerOptions{Limits: Limits{MaxDuration: 5 * time.Second}}, "-t 20", "test duration too long"},
-		{"too many", ServerOptions{Limits: Limits{MaxFlows: 2}}, "-n 1M -P 3", "number of parallel streams too large"},
-		{"too fast", ServerOptions{Limits: Limits{MaxRateBitsPerSecond: 1e6}}, "-t 1 -b 2M", "total required bandwidth"},
-		{"faster than asked", ServerOptions{Limits: Limits{MaxRateBitsPerSecond: 1e6}}, "-t 10", "total required bandwidth"},
-		{"slow enough", ServerOptions{Limits: Limits{MaxRateBitsPerSecond: 8e6}}, "-t 1 -R -l 4K", ""},
+		{"token", probe.ServerOptions{Token: servertest.Token}, "-n 1M", "authorization failed"},
+		{"token and open", probe.ServerOptions{Token: servertest.Token, IPerf3Open: true}, "-n 1M", ""},
+		{"too long", probe.ServerOptions{Limits: probe.Limits{MaxDuration: 5 * time.Second}}, "-t 20", "test duration too long"},
+		{"too many", probe.ServerOptions{Limits: probe.Limits{MaxFlows: 2}}, "-n 1M -P 3", "number of parallel streams too large"},
+		{"too fast", probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}}, "-t 1 -b 2M", "total required bandwidth"},
+		{"faster than asked", probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}}, "-t 10", "total required bandwidth"},
+		{"slow enough", probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 8e6}}, "-t 1 -R -l 4K", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			test.options.Log = slog.New(slog.NewTextHandler(&synced{w: &log}, nil))
-			target := serve(t, test.options)
-			_, err := stock(testContext(t), path, target, strings.Fields(test.args)...)
+			target := servertest.Serve(t, test.options)
+			_, err := stock(servertest.Context(t), path, target, strings.Fields(test.args)...)
 			switch {
 			case test.says == "" && err != nil:
 				t.Error(err)
@@ -282,181 +266,4 @@ func (s *synced) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.w.Write(p)
-}
-
-// stockServer runs Debian's server on a free port for the length of the test.
-func stockServer(t *testing.T) netip.AddrPort {
-	path := needIPerf3(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.OK(t, err)
-	target := ln.Addr().(*net.TCPAddr).AddrPort()
-	_ = ln.Close()
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, path, "-s", "-p", strconv.Itoa(int(target.Port())), "--forceflush")
-	out, err := cmd.StdoutPipe()
-	testutil.OK(t, err)
-	testutil.OK(t, cmd.Start())
-	listening := make(chan struct{})
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		var all bytes.Buffer
-		b := make([]byte, 4096)
-		for told := false; ; {
-			n, err := out.Read(b)
-			if all.Write(b[:n]); !told && strings.Contains(all.String(), "Server listening") {
-				told = true
-				close(listening)
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-read
-		_ = cmd.Wait() // killed
-	})
-	select {
-	case <-listening:
-	case <-read:
-		t.Fatal("iperf3 -s ended")
-	case <-time.After(20 * time.Second):
-		t.Fatal("iperf3 -s does not listen")
-	}
-	return target
-}
-
-func iperf3Specs() []measurement.Spec {
-	// Paced, because many run at once and each must have its share.
-	tcp := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 1, MaxWarmup: 1, PacingBitsPerSecond: 100e6}
-	udp := measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3, Duration: 0.7, RateBitsPerSecond: 20e6, PacketBytes: 1400}
-	var specs []measurement.Spec
-	for _, change := range []func(*measurement.Spec){
-		func(s *measurement.Spec) { s.Direction = measurement.Send },
-		func(s *measurement.Spec) { s.Direction = measurement.Receive },
-		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Send, 4 },
-		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Receive, 4 },
-		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Both, 2 },
-		func(s *measurement.Spec) {
-			s.DSCP = 8
-			if s.Kind == measurement.TCP {
-				s.CongestionControl, s.MSSBytes = "cubic", 1000
-			}
-		},
-	} {
-		for _, spec := range []measurement.Spec{tcp, udp} {
-			if change(&spec); spec.Kind == measurement.UDP && spec.Direction == measurement.Both {
-				continue
-			}
-			specs = append(specs, spec)
-		}
-	}
-	return specs
-}
-
-// TestRunIPerf3 drives Debian's server, and this project's own, in all
-// directions.
-func TestRunIPerf3(t *testing.T) {
-	for _, server := range []struct {
-		name  string
-		start func(t *testing.T) netip.AddrPort
-	}{
-		{"stock", stockServer},
-		{"own", func(t *testing.T) netip.AddrPort { return serve(t, ServerOptions{}) }},
-	} {
-		specs := iperf3Specs()
-		targets := make([]netip.AddrPort, len(specs))
-		for i := range specs {
-			targets[i] = server.start(t)
-		}
-		ctx := testContext(t)
-		outs, errs := make([]measurement.Outcome, len(specs)), make([]error, len(specs))
-		atOnce(len(specs), func(i int) { outs[i], errs[i] = Run(ctx, Request{Spec: specs[i], Target: targets[i]}, nil) })
-		for i, spec := range specs {
-			name := fmt.Sprintf("%s %s %s %d %s", server.name, spec.Kind, spec.Direction, spec.Flows, spec.CongestionControl)
-			t.Run(name, func(t *testing.T) {
-				if errs[i] != nil {
-					t.Fatal(errs[i])
-				}
-				checkIPerf3(t, spec.Defaults(), outs[i])
-			})
-		}
-	}
-}
-
-func checkIPerf3(t *testing.T, spec measurement.Spec, out measurement.Outcome) {
-	for _, name := range []string{"goodput_bits_per_second"} {
-		if !(out.Metrics[name] > 0) {
-			t.Errorf("%s is %v", name, out.Metrics[name])
-		}
-	}
-	for name := range out.Metrics {
-		if _, ok := measurement.MetricNamed(name); !ok {
-			t.Errorf("metric %s is not in the catalogue", name)
-		}
-	}
-	flows := spec.Flows
-	if spec.Direction == measurement.Both {
-		flows *= 2
-		if !(out.Metrics["forward_goodput_bits_per_second"] > 0 && out.Metrics["reverse_goodput_bits_per_second"] > 0) {
-			t.Errorf("metrics are %v", out.Metrics)
-		}
-	}
-	if len(out.Flows) != flows {
-		t.Fatalf("%d flows, want %d", len(out.Flows), flows)
-	}
-	for i, f := range out.Flows {
-		// With a warm-up the two ends cut at different times.
-		if f.ReceivedBytes <= 0 || f.SentBytes <= 0 || f.Source == f.Destination {
-			t.Errorf("flow %d: %+v", i, f)
-		}
-		sends := spec.Direction == measurement.Send || spec.Direction == measurement.Both && !f.Reverse
-		if got := f.Final != nil; spec.Kind == measurement.TCP && got != sends {
-			t.Errorf("flow %d: TCP_INFO of this end's socket: %v, it sends: %v", i, got, sends)
-		}
-	}
-	if got := out.Throughput != nil; got != (spec.Direction == measurement.Receive) {
-		t.Errorf("bins: %v", got)
-	}
-	if spec.Kind == measurement.UDP {
-		for _, name := range []string{"loss_fraction", "jitter_seconds", "received_packets_per_second", "sent_bits_per_second"} {
-			if v, ok := out.Metrics[name]; !ok || v < 0 {
-				t.Errorf("%s is %v, %v", name, v, ok)
-			}
-		}
-	}
-	if out.Destination.CPUBusy != 0 || !strings.Contains(strings.Join(out.Facts, "\n"), "of one CPU by its own account") {
-		t.Errorf("far end %+v, facts %q", out.Destination, out.Facts)
-	}
-}
-
-func TestRunIPerf3Refused(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
-	limited := serve(t, ServerOptions{Limits: Limits{MaxDuration: time.Second}})
-	spec := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 2, MaxWarmup: 1}
-	search := spec
-	search.Kind, search.LossBound = measurement.UDP, 0.1
-	for _, test := range []struct {
-		target netip.AddrPort
-		spec   measurement.Spec
-		reason Reason
-	}{
-		{target, spec, Unauthorized},
-		{limited, spec, Limit},
-		{limited, search, Failed},
-		{silentServer(t), spec, Vanished},
-	} {
-		_, err := Run(testContext(t), Request{Spec: test.spec, Target: test.target}, nil)
-		var e *Error
-		if !errors.As(err, &e) || e.Reason != test.reason {
-			t.Errorf("error %v, want %s", err, test.reason)
-		}
-	}
-}
-
-// silentServer closes every connection at once.
-func silentServer(t *testing.T) netip.AddrPort {
-	return testutil.Listen(t, func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 37)) })
 }

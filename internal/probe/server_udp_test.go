@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"net"
@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -43,11 +45,11 @@ func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 
 // UDP reflects nothing to whoever does not hold a cookie of a test in progress.
 func TestUDPAnswersOnlyTests(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	open := func(spec measurement.Spec) *session.Link {
 		testID, err := session.NewID()
 		testutil.OK(t, err)
-		l, err := session.Connect(testContext(t), Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
+		l, err := session.Connect(servertest.Context(t), probe.Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: servertest.Token}, testID, 0)
 		testutil.OK(t, err)
 		t.Cleanup(func() { _ = l.Conn.Abort() })
 		return l
@@ -82,34 +84,52 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 			t.Errorf("%s: answered with %d bytes, want %d", c.name, got, c.want)
 		}
 	}
-	s, err := NewServer(ServerOptions{})
+	s, err := probe.NewServer(probe.ServerOptions{})
 	testutil.OK(t, err)
 	id := protocol.Identity{Session: "x"}
-	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), protocol.Open{Spec: measurement.Spec{Kind: measurement.MTU}})
+	test, err := probe.Enter(s, nil, id, netip.MustParseAddr("192.0.2.1"), protocol.Open{Spec: measurement.Spec{Kind: measurement.MTU}})
 	testutil.OK(t, err)
 	p := packet(test.Cookie[:], datagram.Echo, datagram.HeaderBytes)
-	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.2:1")) != 0 {
+	if probe.AnswerSize(s, p, netip.MustParseAddrPort("192.0.2.2:1")) != 0 {
 		t.Error("the right cookie from another address is answered")
 	}
-	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.1:1")) == 0 {
+	if probe.AnswerSize(s, p, netip.MustParseAddrPort("192.0.2.1:1")) == 0 {
 		t.Error("the right cookie from the right address is not answered")
 	}
-	s.leave(test, 0, nil)
-	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.1:1")) != 0 {
+	probe.Leave(s, test, 0, nil)
+	if probe.AnswerSize(s, p, netip.MustParseAddrPort("192.0.2.1:1")) != 0 {
 		t.Error("the cookie of a test that has ended is answered")
 	}
 }
 
+// A cookie of a crr test is worth nothing from another address, nor after the test.
+func TestTransactionsAreOfOneAddress(t *testing.T) {
+	s, err := probe.NewServer(probe.ServerOptions{})
+	testutil.OK(t, err)
+	test, err := probe.Enter(s, nil, protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), protocol.Open{Spec: measurement.Spec{Kind: measurement.CRR}})
+	testutil.OK(t, err)
+	if probe.Find(s, test.Cookie, netip.MustParseAddr("192.0.2.2")) != nil {
+		t.Error("the right cookie from another address is served")
+	}
+	if probe.Find(s, test.Cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
+		t.Error("the right cookie from the right address is not served")
+	}
+	probe.Leave(s, test, 0, nil)
+	if probe.Find(s, test.Cookie, netip.MustParseAddr("192.0.2.1")) != nil {
+		t.Error("the cookie of a test that has ended is served")
+	}
+}
+
 func FuzzAnswerSize(f *testing.F) {
-	s, err := NewServer(ServerOptions{})
+	s, err := probe.NewServer(probe.ServerOptions{})
 	testutil.OK(f, err)
 	client := netip.MustParseAddr("192.0.2.1")
-	test, err := s.enter(nil, protocol.Identity{Session: "x"}, client, protocol.Open{Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100}})
+	test, err := probe.Enter(s, nil, protocol.Identity{Session: "x"}, client, protocol.Open{Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100}})
 	testutil.OK(f, err)
 	f.Add(append(test.Cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		if n := s.answerSize(packet, netip.AddrPortFrom(client, 1)); n < 0 || n > 100 || n > 0 && [protocol.CookieBytes]byte(packet) != test.Cookie {
+		if n := probe.AnswerSize(s, packet, netip.AddrPortFrom(client, 1)); n < 0 || n > 100 || n > 0 && [protocol.CookieBytes]byte(packet) != test.Cookie {
 			t.Fatalf("%d bytes answer % x", n, packet)
 		}
 	})

@@ -17,7 +17,9 @@ import (
 // memory, threads and descriptors, by the spec alone, and can be made.
 func FuzzSpec(f *testing.F) {
 	for _, spec := range []measurement.Spec{
-		tinyTCP, tinyRR, longRR,
+		{Kind: measurement.TCP, Flows: 1, Direction: measurement.Send, Duration: 0.1},
+		{Kind: measurement.RR, Protocol: measurement.OverTCP, RequestBytes: 1, ResponseBytes: 1, InFlight: 1, Duration: 0.1},
+		{Kind: measurement.RR, Protocol: measurement.OverTCP, RequestBytes: 1, ResponseBytes: 1, InFlight: 1, Duration: 600},
 		{Kind: measurement.TCP, Flows: 10_000, Direction: measurement.Both, Duration: 3000, WindowBytes: 1 << 20, PacingBitsPerSecond: 1e6, CopyPayload: true},
 		{Kind: measurement.UDP, Flows: 1024, Direction: measurement.Receive, Duration: 1, RateBitsPerSecond: 1e9, PacketBytes: 1400},
 		{Kind: measurement.PPS, Flows: 1, Direction: measurement.Send, Duration: 1, PacketBytes: 64, GSO: measurement.Off, GRO: measurement.Off},

@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"context"
@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Every kind with a time axis says when it began: after it was asked to, and a
 // warm-up and a measured time before it was done.
 func TestStarted(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.TCP, Direction: measurement.Send},
 		{Kind: measurement.TCP, Direction: measurement.Receive},
@@ -32,7 +34,7 @@ func TestStarted(t *testing.T) {
 			spec = spec.Defaults()
 			before = time.Now()
 			var err error
-			out, err = Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+			out, err = probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target, Token: servertest.Token}, nil)
 			after = time.Now()
 			if err != nil {
 				return fmt.Sprintf("%s: %v", spec.Kind, err)
@@ -48,12 +50,12 @@ func TestStarted(t *testing.T) {
 
 // A tcp test whose common start does not come ends, with its threads, and sends nothing.
 func TestStartThatDoesNotCome(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	for _, flows := range []int{1, 8, 80} { // the last share the poller
 		spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Duration: 60}.Defaults()
 		late := errors.New("the start does not come")
-		_, err := Run(testContext(t), Request{
-			Spec: spec, Target: target, Token: testToken,
+		_, err := probe.Run(servertest.Context(t), probe.Request{
+			Spec: spec, Target: target, Token: servertest.Token,
 			Prepared: func(context.Context) (time.Time, error) { return time.Time{}, late },
 		}, nil)
 		if !errors.Is(err, late) {

@@ -1,53 +1,29 @@
-package probe
+package probe_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/crr"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
-
-// Ten thousand connections at a time take a few threads, and are made.
-func TestTenThousandCallers(t *testing.T) {
-	flows := MaxFlows
-	if testutil.RaceEnabled { // the detector bounds goroutines at 8128
-		flows = crr.ThreadCallers + 1
-	}
-	testutil.Need(t, hostinfo.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
-	_, target := startServer(t, 0)
-	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: flows, Duration: 2, MaxWarmup: 0.5}}
-	// A host that is busy may serve none in that time, which is a reason, too.
-	if err := runLimitedClient(t, hostinfo.MaxDescriptors(), req); err != nil && !strings.Contains(err.Error(), "timeout") {
-		t.Fatal(err)
-	}
-	req.Spec.Flows = crr.ThreadCallers + 1
-	a := runClient(t, req)
-	if a.Outcome.Latency.Samples == 0 || a.Outcome.Effective["flow_scheduling"] != session.Scheduling(false) {
-		t.Errorf("%d connections, %v", a.Outcome.Latency.Samples, a.Outcome.Effective)
-	}
-	if a.Usage.Threads > 40 {
-		t.Errorf("%d threads", a.Usage.Threads)
-	}
-}
 
 // A client that may have few threads does what it can with fewer, refuses the rest
 // before it begins, and says which limit it is; it never dies of it.
 func TestClientOfFewThreads(t *testing.T) {
 	testutil.Need(t, os.Geteuid() == 0, "root, to become a user whose threads are counted")
 	const nobody, threads = 64_321, 60
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for _, c := range []struct {
 		spec    measurement.Spec
 		refused bool
@@ -63,8 +39,8 @@ func TestClientOfFewThreads(t *testing.T) {
 		{measurement.Spec{Kind: measurement.Load, Flows: 100, IdleDuration: 0.1, RequestsPerSecond: 500}, false},
 	} {
 		c.spec.Duration, c.spec.MaxWarmup = 0.3, 0.05
-		printed, err := runFewThreads(t, nobody, threads, Request{Target: target, Spec: c.spec})
-		refused := err != nil && containsAll(printed, "unsupported", "ulimit -u", "pids.max")
+		printed, err := runFewThreads(t, nobody, threads, probe.Request{Target: target, Spec: c.spec})
+		refused := err != nil && servertest.ContainsAll(printed, "unsupported", "ulimit -u", "pids.max")
 		late := err != nil && strings.Contains(printed, "timeout") // the host is busy
 		if refused != c.refused || err != nil && !refused && !late {
 			t.Errorf("%s of %d flows: %v, %s", c.spec.Kind, c.spec.Flows, err, printed)
@@ -74,13 +50,12 @@ func TestClientOfFewThreads(t *testing.T) {
 
 // runFewThreads does a request in a process of a user of its own that may have so
 // many threads, and returns what it prints as errors.
-func runFewThreads(t *testing.T, user uint32, threads uint64, req Request) (string, error) {
+func runFewThreads(t *testing.T, user uint32, threads uint64, req probe.Request) (string, error) {
 	t.Helper()
 	text, err := json.Marshal(req)
 	testutil.OK(t, err)
 	var printed bytes.Buffer
-	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), processEnv+"=client")
+	c := servertest.Client()
 	c.Stdin, c.Stderr = bytes.NewReader(text), &printed
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	var old unix.Rlimit
@@ -116,8 +91,8 @@ func TestTakeThreads(t *testing.T) {
 		t.Error("one that is needed was")
 	}
 	// A tcp test does without: its flows share the poller, at both ends.
-	target := serve(t, ServerOptions{})
-	out, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil)
+	target := servertest.Serve(t, probe.ServerOptions{})
+	out, err := probe.Run(servertest.Context(t), probe.Request{Target: target, Spec: servertest.ShortTCP(2, measurement.Both)}, nil)
 	if err != nil || out.Effective["flow_scheduling"] != session.Scheduling(false) {
 		t.Errorf("%v, %v", out.Effective, err)
 	}

@@ -1,4 +1,4 @@
-package probe
+package probe_test
 
 import (
 	"net"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -17,7 +19,7 @@ import (
 func TestVanishingClientsAreAskedFor(t *testing.T) {
 	_, err := exec.LookPath("ss")
 	testutil.Need(t, err == nil, "ss of iproute2")
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	timer := func(p *badPeer) string {
 		local := strconv.Itoa(p.LocalAddr().(*net.TCPAddr).Port)
 		out, err := exec.CommandContext(t.Context(), "ss", "-Htno", "sport", "=", ":"+strconv.Itoa(int(target.Port())), "and", "dport", "=", ":"+local).Output()

@@ -1,4 +1,4 @@
-package probe
+package rr_test
 
 import (
 	"runtime"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -15,14 +17,14 @@ import (
 // same test undisturbed, and with collections forced 10 and 100 times a second.
 // Server and client share the process, so that each collection stops both.
 //
-//	go test ./internal/probe -run '^$' -bench RRWhileCollecting -benchtime 5x
+//	go test ./internal/probe/rr -run '^$' -bench RRWhileCollecting -benchtime 5x
 func BenchmarkRRWhileCollecting(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		every time.Duration
 	}{{"undisturbed", 0}, {"10 a second", 100 * time.Millisecond}, {"100 a second", 10 * time.Millisecond}} {
 		b.Run(c.name, func(b *testing.B) {
-			target := serve(b, ServerOptions{})
+			target := servertest.Serve(b, probe.ServerOptions{})
 			sum := map[float64]float64{}
 			collections := 0
 			for range b.N {
@@ -30,7 +32,7 @@ func BenchmarkRRWhileCollecting(b *testing.B) {
 				if c.every > 0 {
 					stop = sampling.Start(c.every, func() { runtime.GC(); collections++ }).End
 				}
-				out, err := Run(testContext(b), Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
+				out, err := probe.Run(servertest.Context(b), probe.Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
 				stop()
 				testutil.OK(b, err)
 				for _, p := range []float64{50, 99, 99.9} {

@@ -1,4 +1,4 @@
-package probe
+package tcp_test
 
 import (
 	"slices"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -13,10 +15,10 @@ import (
 // outcome says so.
 func TestWindowClamp(t *testing.T) {
 	const tolerance = 1.05 // for the rounding of the window's scale
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		for _, window := range []int64{64 << 10, 133_000, 1_330_000} {
-			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
+			out, err := probe.Run(servertest.Context(t), probe.Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, Direction: direction, WindowBytes: window, Duration: 0.4, MaxWarmup: 0.2,
 			}}, nil)
 			testutil.OK(t, err)

@@ -1,4 +1,4 @@
-package probe
+package tcp_test
 
 import (
 	"math"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -19,8 +21,8 @@ func TestTenThousandFlows(t *testing.T) {
 	testutil.Need(t, hostinfo.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		t.Run(string(direction), func(t *testing.T) {
-			server, target := startServer(t, 0)
-			a := runClient(t, Request{ID: "many", Target: target, Spec: measurement.Spec{
+			server, target := servertest.StartServer(t, 0)
+			a := servertest.RunClient(t, probe.Request{ID: "many", Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: 1, MaxWarmup: 1,
 			}})
 			if got := len(a.Outcome.Flows); got != flows {
@@ -33,7 +35,7 @@ func TestTenThousandFlows(t *testing.T) {
 			if goodput := a.Outcome.Metrics["goodput_bits_per_second"]; math.Abs(goodput-float64(received)*8) > 1e-9*goodput { // a busy machine may carry none in a second
 				t.Errorf("goodput %g of %d received bytes in a second", goodput, received)
 			}
-			far, err := usageOf(server.Process.Pid)
+			far, err := servertest.UsageOf(server.Process.Pid)
 			testutil.OK(t, err)
 			t.Logf("client %+v, server %+v, goodput %g, facts %q", a.Usage, far, a.Outcome.Metrics["goodput_bits_per_second"], a.Outcome.Facts)
 			if sum := a.Usage.ResidentBytes + far.ResidentBytes; sum > 300<<20 && !testutil.RaceEnabled {

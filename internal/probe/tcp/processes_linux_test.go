@@ -1,4 +1,4 @@
-package probe
+package tcp_test
 
 import (
 	"errors"
@@ -10,30 +10,32 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // A server process that is stopped keeps its sockets open and answers nothing.
 func TestServerIsSuspended(t *testing.T) {
-	for _, flows := range fewAndMany {
+	for _, flows := range servertest.FewAndMany {
 		t.Run(strconv.Itoa(flows), func(t *testing.T) {
 			t.Parallel() // it waits for most of its time
-			server, target := startServer(t, 0)
-			spec := shortTCP(flows, measurement.Send)
+			server, target := servertest.StartServer(t, 0)
+			spec := servertest.ShortTCP(flows, measurement.Send)
 			spec.Duration = 1
 			stopped := false
-			_, err := Run(testContext(t), Request{Target: target, Spec: spec}, func(measurement.Progress) {
+			_, err := probe.Run(servertest.Context(t), probe.Request{Target: target, Spec: spec}, func(measurement.Progress) {
 				if !stopped { // the transfer is under way
 					stopped = server.Process.Signal(syscall.SIGSTOP) == nil
 				}
 			})
-			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+			if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut {
 				t.Errorf("got %v, want a timeout", err)
 			}
 			testutil.OK(t, server.Process.Signal(syscall.SIGCONT))
 			testutil.Longer(t, func(float64) string { // it may still be busy with the first
-				if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
+				if _, err := probe.Run(servertest.Context(t), session.Request{Target: target, Spec: servertest.ShortTCP(flows, measurement.Receive)}, nil); err != nil {
 					return "after the server went on: " + err.Error()
 				}
 				return ""
@@ -46,9 +48,9 @@ func TestServerIsSuspended(t *testing.T) {
 // client all the same while more connections than it has room for are silent.
 func TestServerRunsOutOfDescriptors(t *testing.T) {
 	const files = 200
-	_, target := startServer(t, files)
-	spec := shortTCP(files, measurement.Send)
-	endsWith(t, "more flows than descriptors", Request{Target: target, Spec: spec}, Limit)
+	_, target := servertest.StartServer(t, files)
+	spec := servertest.ShortTCP(files, measurement.Send)
+	endsWith(t, "more flows than descriptors", probe.Request{Target: target, Spec: spec}, probe.Limit)
 
 	var idle []net.Conn
 	for range files {
@@ -56,11 +58,11 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 		testutil.OK(t, err)
 		idle = append(idle, c)
 	}
-	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {
+	if _, err := probe.Run(servertest.Context(t), probe.Request{Target: target, Spec: servertest.ShortTCP(1, measurement.Send)}, nil); err != nil {
 		t.Errorf("beside %d silent connections: %v", files, err)
 	}
 	giveBack(t, idle)
-	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+	if _, err := probe.Run(servertest.Context(t), probe.Request{Target: target, Spec: servertest.ShortTCP(2, measurement.Both)}, nil); err != nil {
 		t.Errorf("with descriptors again: %v", err)
 	}
 }
@@ -89,9 +91,9 @@ func giveBack(t *testing.T, connections []net.Conn) {
 
 // So does a client, in words.
 func TestClientRunsOutOfDescriptors(t *testing.T) {
-	target := serve(t, ServerOptions{})
-	err := runLimitedClient(t, 100, Request{Target: target, Spec: shortTCP(90, measurement.Send)})
-	if err == nil || !containsAll(err.Error(), "unsupported", "ulimit -n") {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	err := servertest.RunLimitedClient(t, 100, probe.Request{Target: target, Spec: servertest.ShortTCP(90, measurement.Send)})
+	if err == nil || !servertest.ContainsAll(err.Error(), "unsupported", "ulimit -n") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package probe
+package ftp_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -18,7 +20,7 @@ func ftpSpec(flows int, bytes int64) measurement.Spec {
 }
 
 func TestFTP(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	const size = 30_000_001
 	for name, spec := range map[string]measurement.Spec{
 		"one stream":  ftpSpec(1, size),
@@ -27,7 +29,7 @@ func TestFTP(t *testing.T) {
 		"marked":      {Kind: measurement.FTP, FileBytes: size, Flows: 2, DSCP: 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target, Token: servertest.Token}, nil)
 			testutil.OK(t, err)
 			m := out.Metrics
 			if m["file_bytes"] != size || m["transfer_seconds"] <= 0 {
@@ -61,9 +63,9 @@ func TestFTP(t *testing.T) {
 
 // The sender's TCP is known, whichever end sends.
 func TestFTPKnowsTheSendersTCP(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for _, direction := range []measurement.Direction{measurement.Receive, measurement.Send} {
-		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
 		testutil.OK(t, err)
 		f := out.Flows[0]
 		if f.Final == nil {
@@ -78,25 +80,25 @@ func TestFTPKnowsTheSendersTCP(t *testing.T) {
 
 func TestFTPIsRefused(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	limited := serve(t, ServerOptions{Token: testToken, Limits: Limits{MaxFlows: 2}})
+	limited := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token, Limits: probe.Limits{MaxFlows: 2}})
 	for name, c := range map[string]struct {
-		req  Request
-		want Reason
+		req  probe.Request
+		want probe.Reason
 	}{
-		"wrong token":      {Request{Spec: ftpSpec(1, 1e6), Target: limited, Token: "another"}, Unauthorized},
-		"too many":         {Request{Spec: ftpSpec(3, 1e6), Target: limited, Token: testToken}, Limit},
-		"both ways":        {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Both}, Target: limited, Token: testToken}, Failed},
-		"upload in parts":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send, Flows: 2}, Target: limited, Token: testToken}, Failed},
-		"too few bytes":    {Request{Spec: ftpSpec(2, 1), Target: limited, Token: testToken}, Failed},
-		"digest of ours":   {Request{Spec: measurement.Spec{Kind: measurement.FTP, FileCRC32: "00000000"}, Target: limited, Token: testToken}, Failed},
-		"bad digest":       {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0"}, Target: limited}, Failed},
-		"path of two":      {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x\r\nQUIT"}, Target: limited}, Failed},
-		"not an FTP port":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: limited}, Vanished},
-		"nobody listening": {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: netip.MustParseAddrPort("127.0.0.1:1")}, Refused},
+		"wrong token":      {probe.Request{Spec: ftpSpec(1, 1e6), Target: limited, Token: "another"}, probe.Unauthorized},
+		"too many":         {probe.Request{Spec: ftpSpec(3, 1e6), Target: limited, Token: servertest.Token}, probe.Limit},
+		"both ways":        {probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Both}, Target: limited, Token: servertest.Token}, probe.Failed},
+		"upload in parts":  {probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send, Flows: 2}, Target: limited, Token: servertest.Token}, probe.Failed},
+		"too few bytes":    {probe.Request{Spec: ftpSpec(2, 1), Target: limited, Token: servertest.Token}, probe.Failed},
+		"digest of ours":   {probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, FileCRC32: "00000000"}, Target: limited, Token: servertest.Token}, probe.Failed},
+		"bad digest":       {probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0"}, Target: limited}, probe.Failed},
+		"path of two":      {probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x\r\nQUIT"}, Target: limited}, probe.Failed},
+		"not an FTP port":  {probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: limited}, probe.Vanished},
+		"nobody listening": {probe.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: netip.MustParseAddrPort("127.0.0.1:1")}, probe.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Run(testContext(t), c.req, nil)
-			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.want {
+			_, err := probe.Run(servertest.Context(t), c.req, nil)
+			if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != c.want {
 				t.Errorf("%v, want reason %s", err, c.want)
 			}
 		})
@@ -106,20 +108,20 @@ func TestFTPIsRefused(t *testing.T) {
 // Ending the server in the middle of a transfer ends the test, and nothing of
 // either remains, which serve and the package's leak check see.
 func TestFTPServerVanishes(t *testing.T) {
-	ctx, stop := context.WithCancel(testContext(t))
-	server, err := NewServer(ServerOptions{})
+	ctx, stop := context.WithCancel(servertest.Context(t))
+	server, err := probe.NewServer(probe.ServerOptions{})
 	testutil.OK(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, ln) }()
-	_, err = Run(testContext(t), Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {
+	_, err = probe.Run(servertest.Context(t), probe.Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {
 		if p.Throughput > 0 {
 			stop()
 		}
 	})
 	stop()
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished {
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Vanished {
 		t.Errorf("%v, want that the server vanished", err)
 	}
 	if err := <-done; err != nil {
@@ -128,24 +130,24 @@ func TestFTPServerVanishes(t *testing.T) {
 }
 
 func TestFTPIsCancelled(t *testing.T) {
-	target := serve(t, ServerOptions{})
-	ctx, cancel := context.WithCancel(testContext(t))
-	_, err := Run(ctx, Request{Spec: ftpSpec(2, 1e12), Target: target}, func(p measurement.Progress) {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	ctx, cancel := context.WithCancel(servertest.Context(t))
+	_, err := probe.Run(ctx, probe.Request{Spec: ftpSpec(2, 1e12), Target: target}, func(p measurement.Progress) {
 		if p.Throughput > 0 {
 			cancel()
 		}
 	})
 	cancel()
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
 		t.Errorf("%v, want that it was cancelled", err)
 	}
 }
 
 // A server ends a transfer that takes longer than it allows, and says so.
 func TestFTPTakesTooLong(t *testing.T) {
-	target := serve(t, ServerOptions{Limits: Limits{MaxDuration: 300 * time.Millisecond}})
-	_, err := Run(testContext(t), Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxDuration: 300 * time.Millisecond}})
+	_, err := probe.Run(servertest.Context(t), probe.Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut {
 		t.Errorf("%v, want a timeout", err)
 	}
 }

@@ -1,4 +1,4 @@
-package probe
+package ftp_test
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -91,7 +93,7 @@ func writeConfig(t *testing.T, text string) string {
 func TestFTPFromStockServer(t *testing.T) {
 	const size = 20_000_003
 	folder, crc := published(t, size)
-	port := freePorts(t, 1)
+	port := servertest.FreePorts(t, 1)
 	// Run by who runs the test, it changes neither user nor root folder: paths
 	// are relative to anon_root.
 	at := stockFTPServer(t, port, program(t, "vsftpd", "vsftpd"), writeConfig(t, fmt.Sprintf(`listen=YES
@@ -108,7 +110,7 @@ seccomp_sandbox=NO
 `, port, folder, folder)))
 	for _, segments := range []int{1, 8} {
 		spec := measurement.Spec{Kind: measurement.FTP, FilePath: "file.bin", Flows: segments, FileCRC32: fmt.Sprintf("%08x", crc)}
-		out, err := Run(testContext(t), Request{Spec: spec, Target: at}, nil)
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: at}, nil)
 		if err != nil {
 			t.Fatalf("%d segments: %v", segments, err)
 		}
@@ -120,11 +122,11 @@ seccomp_sandbox=NO
 		}
 	}
 	spec := measurement.Spec{Kind: measurement.FTP, FilePath: "file.bin", FileCRC32: fmt.Sprintf("%08x", crc^1)}
-	if _, err := Run(testContext(t), Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "was damaged") {
+	if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "was damaged") {
 		t.Errorf("with another digest: %v", err)
 	}
 	spec = measurement.Spec{Kind: measurement.FTP, FilePath: "missing.bin"}
-	if _, err := Run(testContext(t), Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "550") {
+	if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "550") {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 }

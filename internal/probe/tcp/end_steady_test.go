@@ -1,4 +1,4 @@
-package probe
+package tcp_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -13,8 +15,8 @@ import (
 // the longest warm-up, whoever sends.
 func TestTCPEndsEarly(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{Token: testToken})
-	for _, flows := range fewAndMany {
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
+	for _, flows := range servertest.FewAndMany {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
 			if runtime.GOOS != "linux" && direction != measurement.Receive {
 				continue // what was acknowledged is not known
@@ -24,7 +26,7 @@ func TestTCPEndsEarly(t *testing.T) {
 					Kind: measurement.TCP, Flows: flows, Direction: direction, PacingBitsPerSecond: 20e6,
 					Duration: measurement.Seconds(0.2 * factor), MaxWarmup: measurement.Seconds(4 * factor),
 				}.Defaults()
-				out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken, EndSteady: true}, nil)
+				out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target, Token: servertest.Token, EndSteady: true}, nil)
 				if err != nil {
 					return fmt.Sprintf("%d flows %s: %v", flows, direction, err)
 				}

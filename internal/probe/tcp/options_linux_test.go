@@ -1,4 +1,4 @@
-package probe
+package tcp_test
 
 import (
 	"errors"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -21,8 +23,8 @@ import (
 // Every option reaches the sockets of the right end, and the outcome says what
 // they answered.
 func TestOptionsTakeEffect(t *testing.T) {
-	target := serve(t, ServerOptions{})
-	port := freePorts(t, 4)
+	target := servertest.Serve(t, probe.ServerOptions{})
+	port := servertest.FreePorts(t, 4)
 	type row struct {
 		name string
 		spec measurement.Spec
@@ -57,7 +59,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 			t.Run(c.name+" "+string(direction), func(t *testing.T) {
 				spec := c.spec
 				spec.Kind, spec.Direction, spec.Duration, spec.MaxWarmup = measurement.TCP, direction, 0.1, 0.05
-				out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+				out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
 				testutil.OK(t, err)
 				for k, v := range c.want {
 					if out.Effective[k] != v {
@@ -106,10 +108,10 @@ func congestionBeatsRoute(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for asked, want := range map[string]string{"": "cubic", "reno": "reno"} {
 		spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.05, CongestionControl: asked}
-		got, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+		got, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
 		testutil.OK(t, err)
 		if cc := got.Effective["congestion_control"]; cc != want {
 			t.Errorf("asked %q: %q, want %q", asked, cc, want)
@@ -119,7 +121,7 @@ func congestionBeatsRoute(t *testing.T) {
 
 // What the kernel did otherwise is told.
 func TestOptionsThatAreNotObeyed(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for _, c := range []struct {
 		spec measurement.Spec
 		fact string
@@ -129,7 +131,7 @@ func TestOptionsThatAreNotObeyed(t *testing.T) {
 	} {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 			c.spec.Kind, c.spec.Direction, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, direction, 0.05, 0.01
-			out, err := Run(testContext(t), Request{Spec: c.spec, Target: target}, nil)
+			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: c.spec, Target: target}, nil)
 			testutil.OK(t, err)
 			if !strings.Contains(strings.Join(out.Facts, "\n"), c.fact) {
 				t.Errorf("%s: no fact says %q: %q", direction, c.fact, out.Facts)
@@ -139,22 +141,22 @@ func TestOptionsThatAreNotObeyed(t *testing.T) {
 }
 
 func TestOptionsThatCannotBe(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
 	defer taken.Close()
 	for _, c := range []struct {
 		name, says string
 		spec       measurement.Spec
-		reason     Reason
+		reason     probe.Reason
 	}{
-		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, Local},
-		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, Unsupported},
-		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, Unsupported},
+		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, probe.Local},
+		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, probe.Unsupported},
+		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, probe.Unsupported},
 	} {
 		c.spec.Kind, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, 0.05, 0.01
-		_, err := Run(testContext(t), Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
+		_, err := probe.Run(servertest.Context(t), probe.Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want reason %s and %q", c.name, err, c.reason, c.says)
 		}
 	}
@@ -164,13 +166,13 @@ func TestOptionsThatCannotBe(t *testing.T) {
 func TestOptionsOverIPv6(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	testutil.Need(t, err == nil, "IPv6 on loopback")
-	target := serveListener(t, ServerOptions{}, ln)
+	target := servertest.ServeListener(t, probe.ServerOptions{}, ln)
 	for _, spec := range []measurement.Spec{
-		{Direction: measurement.Both, DSCP: 10, SourcePort: freePorts(t, 2)},
+		{Direction: measurement.Both, DSCP: 10, SourcePort: servertest.FreePorts(t, 2)},
 		{Direction: measurement.Send, Flows: 70, DSCP: 10},
 	} {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.1, 0.05
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		testutil.OK(t, err)
 		if out.Effective["dscp"] != "10" || len(out.Flows) != kind.Connections(spec.Defaults()) {
 			t.Errorf("%d flows, effective %v", len(out.Flows), out.Effective)
@@ -185,11 +187,11 @@ func TestMultipath(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		var config net.ListenConfig
 		config.SetMultipathTCP(there)
-		ln, err := config.Listen(testContext(t), "tcp", "127.0.0.1:0")
+		ln, err := config.Listen(servertest.Context(t), "tcp", "127.0.0.1:0")
 		testutil.OK(t, err)
-		target := serveListener(t, ServerOptions{}, ln)
+		target := servertest.ServeListener(t, probe.ServerOptions{}, ln)
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
+			out, err := probe.Run(servertest.Context(t), probe.Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, MPTCP: true, Direction: direction, Duration: 0.1, MaxWarmup: 0.05,
 			}}, nil)
 			testutil.OK(t, err)

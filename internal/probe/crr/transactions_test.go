@@ -1,4 +1,4 @@
-package probe
+package crr_test
 
 import (
 	"bytes"
@@ -14,13 +14,15 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRunCRR(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	for name, spec := range map[string]measurement.Spec{
 		"one at a time":  {},
 		"four at a time": {Flows: 4},
@@ -32,7 +34,7 @@ func TestRunCRR(t *testing.T) {
 			testutil.Longer(t, func(factor float64) string {
 				spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, measurement.Seconds(0.3*factor), 0.05
 				var err error
-				out, err = Run(testContext(t), Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
+				out, err = probe.Run(servertest.Context(t), probe.Request{ID: "crr", Spec: spec, Target: target, Token: servertest.Token}, nil)
 				testutil.OK(t, err)
 				if out.Latency.Samples < 100 {
 					return fmt.Sprintf("%d connections", out.Latency.Samples)
@@ -57,7 +59,7 @@ func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *
 	t.Helper()
 	testID, err := session.NewID()
 	testutil.OK(t, err)
-	l, err := session.Connect(testContext(t), Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
+	l, err := session.Connect(servertest.Context(t), probe.Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: servertest.Token}, testID, 0)
 	testutil.OK(t, err)
 	t.Cleanup(func() { _ = l.Conn.Abort() })
 	return l
@@ -86,7 +88,7 @@ func said(t *testing.T, target netip.AddrPort, pieces ...[]byte) []byte {
 // The server answers a transaction with the response that its test asked for,
 // however the request arrives, and anything else with nothing at all.
 func TestTransactionsAreAuthorised(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	crr := transactionOf(t, target, measurement.Spec{Kind: measurement.CRR, RequestBytes: 10, ResponseBytes: 300})
 	rr := transactionOf(t, target, measurement.Spec{Kind: measurement.RR})
 	request := func(cookie []byte) []byte {
@@ -115,20 +117,6 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 			}
 		}
 	}
-	s, err := NewServer(ServerOptions{})
-	testutil.OK(t, err)
-	test, err := s.enter(nil, protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), protocol.Open{Spec: measurement.Spec{Kind: measurement.CRR}})
-	testutil.OK(t, err)
-	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.2")) != nil {
-		t.Error("the right cookie from another address is served")
-	}
-	if s.find(test.Cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
-		t.Error("the right cookie from the right address is not served")
-	}
-	s.leave(test, 0, nil)
-	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.1")) != nil {
-		t.Error("the cookie of a test that has ended is served")
-	}
 }
 
 func split(b []byte, size int) [][]byte { return slices.Collect(slices.Chunk(b, size)) }
@@ -136,7 +124,7 @@ func split(b []byte, size int) [][]byte { return slices.Collect(slices.Chunk(b, 
 // While connections that say nothing, or half, wait at the server, a crr test
 // and other tests are served.
 func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	l := transactionOf(t, target, measurement.Spec{Kind: measurement.CRR})
 	head := make([]byte, protocol.TransactionBytes)
 	protocol.PutTransaction(head, l.Ready.Cookie)
@@ -149,7 +137,7 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 		}
 	}
 	for _, spec := range []measurement.Spec{{Kind: measurement.CRR, Duration: 0.1}, {Kind: measurement.RR, Duration: 0.1}} {
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target, Token: servertest.Token}, nil)
 		testutil.OK(t, err)
 		if out.Metrics["failed_connections_count"] != 0 {
 			t.Error(out.Facts)
@@ -160,14 +148,14 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 // A server that goes away ends the test soon, not after its whole time.
 func TestCRRServerVanishes(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	for _, stall := range []bool{false, true} {
 		// The second response already is more than passes.
 		spec := measurement.Spec{Kind: measurement.CRR, Duration: 0.5, MaxWarmup: 0.01, ResponseBytes: 4000}
-		p, addr := startProxy(t, target, bytesOf(t, target, spec)+5000, stall)
-		_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
-		p.close()
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
+		p, addr := servertest.StartProxy(t, target, servertest.BytesOf(t, target, spec)+5000, stall)
+		_, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr, Token: servertest.Token}, nil)
+		p.Close()
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Vanished && e.Reason != probe.TimedOut {
 			t.Errorf("stalled %v: %v", stall, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package probe
+package load_test
 
 import (
 	"errors"
@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRunLoad(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	for _, spec := range []measurement.Spec{
 		{Protocol: measurement.OverUDP, Flows: 2},
 		{Protocol: measurement.OverTCP, Flows: 1, Direction: measurement.Receive},
@@ -22,7 +24,7 @@ func TestRunLoad(t *testing.T) {
 			spec.Kind, spec.Duration, spec.MaxWarmup, spec.IdleDuration = measurement.Load, 0.4, 0.1, 0.3
 			var signs, loaded int // no lock: the race detector shows a call from elsewhere
 			var last measurement.Seconds
-			out, err := Run(testContext(t), Request{ID: "load", Spec: spec, Target: target, Token: testToken}, func(p measurement.Progress) {
+			out, err := probe.Run(servertest.Context(t), probe.Request{ID: "load", Spec: spec, Target: target, Token: servertest.Token}, func(p measurement.Progress) {
 				signs++
 				if p.Throughput > 0 {
 					loaded++
@@ -66,22 +68,22 @@ func TestRunLoad(t *testing.T) {
 // A firewall that lets only TCP pass is named, with the way around it.
 func TestLoadWithoutUDP(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{})
-	p, addr := startProxy(t, target, 1<<60, false)
-	defer p.close()
+	target := servertest.Serve(t, probe.ServerOptions{})
+	p, addr := servertest.StartProxy(t, target, 1<<60, false)
+	defer p.Close()
 	hole, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(addr)) // takes packets and is silent
 	if err != nil {
 		t.Skipf("the UDP port of the proxy is taken: %v", err)
 	}
 	defer hole.Close()
 	spec := measurement.Spec{Kind: measurement.Load, Duration: 0.1, MaxWarmup: 0.02, IdleDuration: 0.05, Timeout: 0.05}
-	_, err = Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+	_, err = probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr}, nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut {
 		t.Errorf("got %v", err)
 	}
 	spec.Protocol = measurement.OverTCP
 	// On a busy machine too few of the requests may leave in time; they left over TCP all the same.
-	if _, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil); err != nil && !strings.Contains(err.Error(), "overload") {
+	if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr}, nil); err != nil && !strings.Contains(err.Error(), "overload") {
 		t.Errorf("over TCP: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package probe
+package rr_test
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRRModes(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken, Spin: true})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token, Spin: true})
 	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
 		for name, spec := range map[string]measurement.Spec{
 			"spinning":               {Spin: true},
@@ -37,7 +39,7 @@ func TestRRModes(t *testing.T) {
 				var out measurement.Outcome
 				var err error
 				for range 5 { // a busy machine may have no time for this process for as long as the test lasts
-					out, err = Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+					out, err = probe.Run(servertest.Context(t), probe.Request{ID: "rr", Spec: spec, Target: target, Token: servertest.Token}, nil)
 					if err == nil || !strings.Contains(err.Error(), "was too busy") {
 						break
 					}
@@ -62,9 +64,9 @@ func TestRRModes(t *testing.T) {
 
 // A server that was not told that it may spin does not, and says so.
 func TestSpinningIsTheServersToAllow(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
-		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
 		testutil.OK(t, err)
 		if wait := out.Effective["destination_wait"]; wait != measurement.WaitBlocking || !strings.Contains(strings.Join(out.Facts, "; "), "serve --spin") {
 			t.Errorf("%s: the destination was %q, facts %q", protocol, wait, out.Facts)
@@ -93,7 +95,7 @@ func TestRRTimeStamps(t *testing.T) {
 		t.Skipf("only Linux gives time stamps; this is %s", runtime.GOOS)
 	}
 	probetest.StampAll(t)
-	target := serve(t, ServerOptions{Spin: true})
+	target := servertest.Serve(t, probe.ServerOptions{Spin: true})
 	for _, spec := range []measurement.Spec{
 		{Protocol: measurement.OverTCP},
 		{Protocol: measurement.OverUDP},
@@ -102,7 +104,7 @@ func TestRRTimeStamps(t *testing.T) {
 	} {
 		testutil.Longer(t, func(factor float64) string {
 			spec.Kind, spec.Duration = measurement.RR, measurement.Seconds(factor)
-			out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
 			testutil.OK(t, err)
 			path, wakeup := out.Metrics["path_rtt_p50_seconds"], out.Metrics["wakeup_p50_seconds"]
 			if path <= 0 || wakeup <= 0 || path > float64(out.Latency.Max) && path > 0.1 {
@@ -116,20 +118,20 @@ func TestRRTimeStamps(t *testing.T) {
 // More than the far end can do is said, and does not hang.
 func TestOverloadIsSaid(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{})
-	p, addr := startProxy(t, target, 1<<60, false)
-	defer p.close()
+	target := servertest.Serve(t, probe.ServerOptions{})
+	p, addr := servertest.StartProxy(t, target, 1<<60, false)
+	defer p.Close()
 	// A warm-up of one request: what is answered after it counts, however slow all is.
 	spec := measurement.Spec{Kind: measurement.RR, Duration: 0.2, MaxWarmup: 1e-6, RequestsPerSecond: 1e6, RequestBytes: 1000, ResponseBytes: 1000}
-	out, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
+	out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr}, nil)
 	testutil.OK(t, err)
 	if facts := strings.Join(out.Facts, "; "); !strings.Contains(facts, "overload") {
 		t.Errorf("facts %q", facts)
 	}
 	// So much that none of the measured requests ever left is no result at all.
 	spec.RequestsPerSecond, spec.MaxWarmup = 10e6, 0.1
-	_, err = Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
-	if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Error(), "overload") {
+	_, err = probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr}, nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || !strings.Contains(e.Error(), "overload") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -137,7 +139,7 @@ func TestOverloadIsSaid(t *testing.T) {
 // A far end that vanishes, or falls silent, ends every mode with a reason.
 func TestRRModesFaults(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{Token: testToken, Spin: true})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token, Spin: true})
 	var wg sync.WaitGroup
 	for _, spec := range []measurement.Spec{
 		{Spin: true}, {InFlight: 8}, {RequestsPerSecond: 1000}, {InFlight: 4, RequestBytes: 100_000, ResponseBytes: 100_000},
@@ -145,15 +147,15 @@ func TestRRModesFaults(t *testing.T) {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.RR, 0.3, 0.01
 		for _, stall := range []bool{false, true} {
 			// Rather more than the opening, and less than the test exchanges.
-			opening := bytesOf(t, target, spec)
+			opening := servertest.BytesOf(t, target, spec)
 			wg.Go(func() {
-				p, addr := startProxy(t, target, opening+200, stall)
-				defer p.close()
-				out, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
+				p, addr := servertest.StartProxy(t, target, opening+200, stall)
+				defer p.Close()
+				out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr, Token: servertest.Token}, nil)
 				if stall && err == nil && spec.RequestsPerSecond > 0 && out.Latency.Unanswered > 0 {
 					return // what an open loop measured before counts, with all that was due later
 				}
-				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
+				if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Vanished && e.Reason != probe.TimedOut {
 					t.Errorf("%+v, stalled %v: %v", spec, stall, err)
 				}
 			})
@@ -163,7 +165,7 @@ func TestRRModesFaults(t *testing.T) {
 }
 
 func TestRRModesCancelled(t *testing.T) {
-	target := serve(t, ServerOptions{Spin: true})
+	target := servertest.Serve(t, probe.ServerOptions{Spin: true})
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.RR, Spin: true},
 		{Kind: measurement.RR, InFlight: 8},
@@ -172,9 +174,9 @@ func TestRRModesCancelled(t *testing.T) {
 		{Kind: measurement.Load, IdleDuration: 0.1, Flows: 1},
 	} {
 		spec.Duration = 600
-		ctx, cancel := context.WithCancel(testContext(t))
-		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+		ctx, cancel := context.WithCancel(servertest.Context(t))
+		_, err := probe.Run(ctx, probe.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()

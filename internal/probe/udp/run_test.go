@@ -1,4 +1,4 @@
-package probe
+package udp_test
 
 import (
 	"context"
@@ -16,7 +16,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -24,7 +26,7 @@ import (
 )
 
 func TestRunPackets(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	const on, off = measurement.On, measurement.Off
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.UDP},
@@ -45,7 +47,7 @@ func TestRunPackets(t *testing.T) {
 		spec.Duration, spec.MaxWarmup = 0.5, 0.05 // a busy host may not run a thread for a while
 		spec := spec.Defaults()
 		t.Run(fmt.Sprintf("%s %s %d bytes %d flows %s %s", spec.Kind, spec.Direction, spec.PacketBytes, spec.Flows, spec.GSO, spec.GRO), func(t *testing.T) {
-			out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := probe.Run(servertest.Context(t), probe.Request{ID: "t", Spec: spec, Target: target, Token: servertest.Token}, nil)
 			testutil.OK(t, err)
 			checkOutcome(t, out, spec)
 		})
@@ -127,7 +129,7 @@ func TestPacketsOverIPv6(t *testing.T) {
 		if spec.Kind != measurement.MTU {
 			spec.Duration, spec.MaxWarmup = 0.3, 0.02
 		}
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatalf("%+v: %v", spec, err)
 		}
@@ -141,7 +143,7 @@ func TestPacketsOverIPv6(t *testing.T) {
 
 func serveOn(t *testing.T, ln net.Listener) {
 	t.Helper()
-	s, err := NewServer(ServerOptions{})
+	s, err := probe.NewServer(probe.ServerOptions{})
 	testutil.OK(t, err)
 	var group errgroup.Group
 	group.Go(func() error { return s.Serve(t.Context(), ln) })
@@ -155,12 +157,12 @@ func serveOn(t *testing.T, ln net.Listener) {
 // A server that only TCP reaches ends the test with the reason and the advice.
 func TestUDPIsBlackholed(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{})
-	p, addr := startProxy(t, target, 1<<60, false) // nobody has its UDP port
-	defer p.close()
+	target := servertest.Serve(t, probe.ServerOptions{})
+	p, addr := servertest.StartProxy(t, target, 1<<60, false) // nobody has its UDP port
+	defer p.Close()
 	for _, kind := range []measurement.Kind{measurement.UDP, measurement.MTU} {
-		_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: kind}, Target: addr}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut || !strings.Contains(err.Error(), "a firewall may drop UDP to "+addr.String()) {
+		_, err := probe.Run(servertest.Context(t), probe.Request{Spec: measurement.Spec{Kind: kind}, Target: addr}, nil)
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut || !strings.Contains(err.Error(), "a firewall may drop UDP to "+addr.String()) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -168,13 +170,13 @@ func TestUDPIsBlackholed(t *testing.T) {
 
 // TCP that breaks in the middle of a test ends both ends of it.
 func TestBrokenControlEndsPackets(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
-	ctx := testContext(t)
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
+	ctx := servertest.Context(t)
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		testID, err := session.NewID()
 		testutil.OK(t, err)
 		spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, Direction: direction, PacketBytes: 500, RateBitsPerSecond: 1e6}.Defaults()
-		req := Request{Spec: spec, Target: target, Token: testToken}
+		req := probe.Request{Spec: spec, Target: target, Token: servertest.Token}
 		l, err := session.Connect(ctx, req, testID, 0)
 		testutil.OK(t, err)
 		udp, reached, err := datagram.Open(ctx, req, l, 0, sockets.DontFragment, func(*sockets.Conn) int { return 0 })
@@ -190,16 +192,16 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 }
 
 func TestCancelPackets(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.UDP, RateBitsPerSecond: 1e7, Flows: 2},
 		{Kind: measurement.UDP, RateBitsPerSecond: 1e7, Direction: measurement.Receive},
 		{Kind: measurement.UDP, RateBitsPerSecond: 1e7, LossBound: 0.1},
 	} {
 		spec.Duration = 600
-		ctx, cancel := context.WithCancel(testContext(t))
-		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+		ctx, cancel := context.WithCancel(servertest.Context(t))
+		_, err := probe.Run(ctx, probe.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()
@@ -208,7 +210,7 @@ func TestCancelPackets(t *testing.T) {
 
 func TestPacketsLeaveNoDescriptors(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux", "/proc/self/fd")
-	target := serve(t, ServerOptions{Token: testToken})
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	round := func() {
 		for _, spec := range []measurement.Spec{
 			{Kind: measurement.UDP, Flows: 2, RateBitsPerSecond: 1e7},
@@ -220,26 +222,26 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 			if spec.Kind != measurement.MTU {
 				spec.Duration, spec.MaxWarmup = 0.3, 0.01
 			}
-			if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+			if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target, Token: servertest.Token}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	round()
-	before := descriptors(t)
+	before := servertest.Descriptors(t)
 	round()
-	awaitDescriptors(t, before)
+	servertest.AwaitDescriptors(t, before)
 }
 
 // A flow leaves from the port and through the interface that were asked for.
 func TestPacketsLeaveFromThePort(t *testing.T) {
-	target := serve(t, ServerOptions{})
-	port := freePorts(t, 1)
+	target := servertest.Serve(t, probe.ServerOptions{})
+	port := servertest.FreePorts(t, 1)
 	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: 100, RateBitsPerSecond: 1e6, Duration: 0.3, MaxWarmup: 0.01, SourcePort: port}
 	if runtime.GOOS == "linux" {
 		spec.Device = "lo"
 	}
-	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+	out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
 	testutil.OK(t, err)
 	if want := fmt.Sprintf("127.0.0.1:%d", port); out.Flows[0].Source != want {
 		t.Errorf("the flow came from %s, want %s", out.Flows[0].Source, want)
@@ -248,7 +250,7 @@ func TestPacketsLeaveFromThePort(t *testing.T) {
 		return
 	}
 	spec.SourcePort, spec.Device = 0, "nosuchdevice"
-	if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err == nil || !strings.Contains(err.Error(), "nosuchdevice") {
+	if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil); err == nil || !strings.Contains(err.Error(), "nosuchdevice") {
 		t.Errorf("an interface that is not there: %v", err)
 	}
 }

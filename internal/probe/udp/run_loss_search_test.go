@@ -1,16 +1,18 @@
-package probe
+package udp_test
 
 import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRunLossSearch(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := servertest.Serve(t, probe.ServerOptions{})
 	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: 1000, Duration: 0.6, LossBound: 0.01, RateBitsPerSecond: 2e7}
-	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+	out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
 	testutil.OK(t, err)
 	if len(out.LossSearch) < 2 {
 		t.Errorf("steps %+v", out.LossSearch)

@@ -1,4 +1,4 @@
-package probe
+package servertest
 
 import (
 	"bufio"
@@ -19,10 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// This test binary is also the processes that some tests need: a server, or a
+// A test binary is also the processes that some of its tests need: a server, or a
 // client that does one test.
 const (
 	processEnv = "HOPBENCH_TEST_PROCESS" // server or client
@@ -65,7 +66,7 @@ func limitFiles() error {
 
 // processServer prints its address and serves until standard input ends.
 func processServer() error {
-	s, err := NewServer(ServerOptions{})
+	s, err := probe.NewServer(probe.ServerOptions{})
 	if err != nil {
 		return err
 	}
@@ -86,36 +87,38 @@ func processServer() error {
 // processClient does the request of standard input and prints its answer and
 // what this process needed.
 func processClient() error {
-	var req Request
+	var req probe.Request
 	if err := json.NewDecoder(os.Stdin).Decode(&req); err != nil {
 		return err
 	}
-	out, err := Run(context.Background(), req, nil)
+	out, err := probe.Run(context.Background(), req, nil)
 	if err != nil {
 		return err
 	}
-	use, err := usageOf(os.Getpid())
+	use, err := UsageOf(os.Getpid())
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(processAnswer{Outcome: out, Usage: use})
+	return json.NewEncoder(os.Stdout).Encode(Answer{Outcome: out, Usage: use})
 }
 
-type processAnswer struct {
+// Answer is what a client process brought back.
+type Answer struct {
 	Outcome measurement.Outcome
-	Usage   usage
+	Usage   Usage
 }
 
-// usage is what a process needed at most.
-type usage struct {
+// Usage is what a process needed at most.
+type Usage struct {
 	ResidentBytes int64
 	Threads       int64
 }
 
-func usageOf(pid int) (usage, error) {
+// UsageOf is what a process that runs has needed so far.
+func UsageOf(pid int) (Usage, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return usage{}, err
+		return Usage{}, err
 	}
 	field := func(name string) int64 {
 		for line := range bytes.Lines(text) {
@@ -128,19 +131,28 @@ func usageOf(pid int) (usage, error) {
 		}
 		return -1
 	}
-	u := usage{ResidentBytes: field("VmHWM") << 10, Threads: field("Threads")}
+	u := Usage{ResidentBytes: field("VmHWM") << 10, Threads: field("Threads")}
 	if u.ResidentBytes <= 0 || u.Threads <= 0 {
 		return u, errors.New("no VmHWM or Threads in /proc/PID/status")
 	}
 	return u, nil
 }
 
-// startServer runs a server in a process of its own, with so many open files
-// if files is not 0.
-func startServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
-	t.Helper()
+// process is this test binary in a role.
+func process(role string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), processEnv+"=server")
+	c.Env = append(os.Environ(), processEnv+"="+role)
+	return c
+}
+
+// Client is a process that is yet to start: it does the request of its standard input.
+func Client() *exec.Cmd { return process("client") }
+
+// StartServer runs a server in a process of its own, with so many open files
+// if files is not 0.
+func StartServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
+	t.Helper()
+	c := process("server")
 	if files > 0 {
 		c.Env = append(c.Env, fmt.Sprintf("%s=%d", filesEnv, files))
 	}
@@ -163,15 +175,15 @@ func startServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
 	return c, target
 }
 
-// runLimitedClient does one request in a process of its own that may have so
+// RunLimitedClient does one request in a process of its own that may have so
 // many open files, and returns what it prints when it fails.
-func runLimitedClient(t *testing.T, files int, req Request) error {
+func RunLimitedClient(t *testing.T, files int, req probe.Request) error {
 	t.Helper()
 	text, err := json.Marshal(req)
 	testutil.OK(t, err)
 	var printed bytes.Buffer
-	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), processEnv+"=client", fmt.Sprintf("%s=%d", filesEnv, files))
+	c := Client()
+	c.Env = append(c.Env, fmt.Sprintf("%s=%d", filesEnv, files))
 	c.Stdin, c.Stderr = bytes.NewReader(text), &printed
 	if err := c.Run(); err != nil {
 		return fmt.Errorf("%w: %s", err, printed.String())
@@ -179,7 +191,8 @@ func runLimitedClient(t *testing.T, files int, req Request) error {
 	return nil
 }
 
-func containsAll(text string, parts ...string) bool {
+// ContainsAll says whether what a process printed has all of the parts.
+func ContainsAll(text string, parts ...string) bool {
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
 			return false
@@ -188,19 +201,18 @@ func containsAll(text string, parts ...string) bool {
 	return true
 }
 
-// runClient does one request in a process of its own.
-func runClient(t *testing.T, req Request) processAnswer {
+// RunClient does one request in a process of its own.
+func RunClient(t *testing.T, req probe.Request) Answer {
 	t.Helper()
 	text, err := json.Marshal(req)
 	testutil.OK(t, err)
-	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), processEnv+"=client")
+	c := Client()
 	c.Stdin, c.Stderr = bytes.NewReader(text), os.Stderr
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("client process: %v", err)
 	}
-	var a processAnswer
+	var a Answer
 	testutil.OK(t, json.Unmarshal(out, &a))
 	return a
 }

@@ -1,0 +1,9 @@
+package crr_test
+
+import (
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/probe/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
