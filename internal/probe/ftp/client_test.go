@@ -85,7 +85,7 @@ func TestSamplesBeforeStart(t *testing.T) {
 	end := w.add(c)
 	w.begin(ready.Add(time.Hour), 1, 0)
 	end()
-	final, series := w.of(c.RemoteAddr().String())
+	final, series := w.of(c.LocalAddr().String(), c.RemoteAddr().String())
 	if runtime.GOOS == "linux" && (final == nil || len(series) == 0) {
 		t.Fatal("nothing was sampled")
 	}

@@ -137,7 +137,7 @@ func (f *fileServer) report() []protocol.Transfer {
 			out[i].CRC32, out[i].Bins, out[i].Took = t.CRC32, &t.Bins, measurement.SecondsOf(t.Took)
 			continue
 		}
-		out[i].Final, out[i].Info = f.watch.of(t.Remote)
+		out[i].Final, out[i].Info = f.watch.of(t.Local, t.Remote)
 		for len(out[i].Info) > max(maxReported/len(out), 2) {
 			out[i].Info = sampling.Thin(out[i].Info)
 		}

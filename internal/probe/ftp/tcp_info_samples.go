@@ -2,6 +2,7 @@ package ftp
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,9 +16,13 @@ type watcher struct {
 	mu       sync.Mutex
 	start    time.Time
 	flows    int
-	pacing   float64                     // of each connection, in bit/s; 0 none
-	samplers map[string]*tcpinfo.Sampler // by the address of the other end
+	pacing   float64 // of each connection, in bit/s; 0 none
+	samplers map[ends]*tcpinfo.Sampler
 }
+
+// ends are the addresses of a connection: one client may use a port for several
+// connections, if they go to different ports.
+type ends struct{ local, remote string }
 
 // begin sets the time from which samples count, also those taken before, and among
 // how many flows they are shared, as is the most that a server lets a test move in
@@ -46,29 +51,32 @@ func (w *watcher) add(c net.Conn) func() {
 	}
 	s := tcpinfo.Start(conn, w.start, max(w.flows, 1), nil)
 	if w.samplers == nil {
-		w.samplers = map[string]*tcpinfo.Sampler{}
+		w.samplers = map[ends]*tcpinfo.Sampler{}
 	}
-	w.samplers[tcp.RemoteAddr().String()] = s
+	w.samplers[ends{tcp.LocalAddr().String(), tcp.RemoteAddr().String()}] = s
 	return s.End
 }
 
-// of is what was sampled on the connection to an address. It must have ended.
-func (w *watcher) of(remote string) (*measurement.TCPInfo, []measurement.TCPInfo) {
+// of is what was sampled on the connection from one address to another. It must have ended.
+func (w *watcher) of(local, remote string) (*measurement.TCPInfo, []measurement.TCPInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.samplers[remote]
+	s := w.samplers[ends{local, remote}]
 	if s == nil {
 		return nil, nil
 	}
 	// Its samples count from when it began, which may have been before START.
 	early := measurement.SecondsOf(w.start.Sub(s.Start))
-	for i := range s.Series {
-		s.Series[i].At = max(s.Series[i].At-early, 0)
+	series := slices.Clone(s.Series)
+	for i := range series {
+		series[i].At = max(series[i].At-early, 0)
 	}
-	if s.Final != nil {
-		s.Final.At = max(s.Final.At-early, 0)
+	if s.Final == nil {
+		return nil, series
 	}
-	return s.Final, s.Series
+	final := *s.Final
+	final.At = max(final.At-early, 0)
+	return &final, series
 }
 
 // only is what was sampled on the one connection that there was.
