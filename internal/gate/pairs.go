@@ -76,17 +76,18 @@ func Hole(p measurement.Pair) bool {
 	return p.Error != "" && !session.Reason(p.Failure).OfPath()
 }
 
-// TooManyHoles says that a trial is missing because it lacks too many pairs, and that its
-// path failed none: another attempt hides nothing.
-func TooManyHoles(g measurement.Gate) bool {
-	lacks := false
+// NoResult says that a trial is missing because its ends brought back nothing, or too many
+// of its pairs, that the path did not fail, and that the next attempt may bring more: it
+// hides nothing, since no number was discarded.
+func NoResult(g measurement.Gate) bool {
+	none := false
 	for _, f := range g.Findings {
 		if f.Fatal && f.PathFailure {
 			return false
 		}
-		lacks = lacks || f.Fatal && f.Code == measurement.FoundPairsMissing
+		none = none || f.Fatal && (f.Code == measurement.FoundPairsMissing || f.Code == measurement.FoundTestFailed && session.Reason(f.Failure).Passing())
 	}
-	return lacks
+	return none
 }
 
 // pairFailed says whether one of several pairs failed by its path.

@@ -298,8 +298,8 @@ type Trial struct {
 	Path  string    `json:"path"`
 	Test  string    `json:"test"`
 	Start time.Time `json:"start"`
-	// Attempt is which attempt at the trial this is, where those before lacked too many
-	// pairs; absent of the first.
+	// Attempt is which attempt at the trial this is, where those before brought back nothing
+	// or lacked too many pairs; absent of the first.
 	Attempt int `json:"attempt,omitempty"`
 	// Elapsed is the whole time the trial took, checks included.
 	Elapsed Seconds `json:"elapsed_seconds"`

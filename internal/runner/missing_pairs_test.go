@@ -108,7 +108,7 @@ func TestTrialsThatLackPairsAreDoneAgain(t *testing.T) {
 		testutil.OK(t, runner.Run(t.Context(), runner.Options{
 			Planner: runner.Fixed(plan), Testbed: bed, Keeper: keeper,
 			SetAside: func(_ context.Context, again runner.Repeated) error {
-				said = append(said, words.LackedPairs(again.Lacking))
+				said = append(said, words.NoResult(again.Without))
 				for _, id := range again.IDs {
 					at := slices.IndexFunc(keeper.Kept, func(t measurement.Trial) bool { return t.ID == id })
 					aside = append(aside, keeper.Kept[at])
@@ -204,4 +204,58 @@ func TestLackingTrialIsKeptWhereNothingIsSetAside(t *testing.T) {
 	if len(keeper.Kept) != len(plan.Trials) {
 		t.Errorf("%d trials of %d", len(keeper.Kept), len(plan.Trials))
 	}
+}
+
+// A trial that an end failed is done again at the end of its block, at most twice. What the
+// path may have failed, or would fail again, is kept.
+func TestTrialsWithoutAResultAreDoneAgain(t *testing.T) {
+	for reason, attempts := range map[probe.Reason]int{
+		probe.Protocol: 3, probe.Local: 3,
+		probe.Failed: 1, probe.Vanished: 1, probe.TimedOut: 1, probe.Refused: 1, probe.Limit: 1, probe.Unsupported: 1, probe.Unauthorized: 1,
+	} {
+		for _, failures := range []int{1, 5} {
+			plan := twoPathPlan(2)
+			failing := plan.Trials[0].ID
+			var did []string
+			bed := &bench{plan: plan, measure: func(p experiment.PlannedTrial) error {
+				did = append(did, p.ID)
+				if p.ID == failing && failures >= count(did, failing) {
+					return &probe.Error{Op: "read the server's report", Reason: reason, Err: errors.New("it is torn.")}
+				}
+				return nil
+			}}
+			keeper := &runner.Memory{}
+			var said []string
+			testutil.OK(t, runner.Run(t.Context(), runner.Options{
+				Planner: runner.Fixed(plan), Testbed: bed, Keeper: keeper,
+				SetAside: func(_ context.Context, again runner.Repeated) error {
+					said = append(said, words.NoResult(again.Without))
+					keeper.Kept = slices.DeleteFunc(keeper.Kept, func(t measurement.Trial) bool { return t.ID == again.IDs[0] })
+					return nil
+				},
+			}))
+			want := min(failures+1, attempts)
+			at := slices.IndexFunc(keeper.Kept, func(t measurement.Trial) bool { return t.ID == failing })
+			if kept := keeper.Kept[at]; count(did, failing) != want || max(kept.Attempt, 1) != want || kept.Gate.Passed != (want > failures) || len(said) != want-1 {
+				t.Errorf("%s %d times: begun %d times, want %d, attempt %d, said %q", reason, failures, count(did, failing), want, kept.Attempt, said)
+			}
+			if len(keeper.Kept) != len(plan.Trials) || !slices.Equal(did, endOfBlock(plan, did)) {
+				t.Errorf("%s: kept %d of %d trials, done in the order %q", reason, len(keeper.Kept), len(plan.Trials), did)
+			}
+			for _, s := range said {
+				if !strings.HasSuffix(s, fmt.Sprintf("at the end of its block: read the server's report: %s: it is torn.", reason)) {
+					t.Error(s)
+				}
+			}
+		}
+	}
+}
+
+func count(all []string, one string) (n int) {
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
 }

@@ -198,7 +198,7 @@ func TestPairsThatLack(t *testing.T) {
 			if d.Gate.Broken != (broken > 0 && !missing) || d.Gate.Passed != (broken == 0 && !missing) {
 				t.Errorf("%q, of which %d may lack: %+v", fates, allowed, d.Gate)
 			}
-			if gate.TooManyHoles(d.Gate) != (missing && broken == 0) {
+			if gate.NoResult(d.Gate) != (missing && broken == 0) {
 				t.Errorf("%q, of which %d may lack, is to be done again: %v", fates, allowed, !missing)
 			}
 			if got, want := d.Outcome.Metrics["goodput_bits_per_second"], float64(good)*8e8; good > 0 && (got < 0.999*want || got > 1.001*want) {
@@ -253,10 +253,10 @@ func TestPairsOnATestbedThatBreaks(t *testing.T) {
 				t.Fatal(err)
 			}
 			says := words.Findings(d.Gate, false)
-			if hop && (!d.Gate.Broken || gate.TooManyHoles(d.Gate) || !strings.Contains(says, "hop fw died")) {
+			if hop && (!d.Gate.Broken || gate.NoResult(d.Gate) || !strings.Contains(says, "hop fw died")) {
 				t.Errorf("%+v: %s", d.Gate, says)
 			}
-			if !hop && (!gate.TooManyHoles(d.Gate) || !strings.Contains(says, "2 of 3 pairs") || !strings.Contains(says, "it was killed")) {
+			if !hop && (!gate.NoResult(d.Gate) || !strings.Contains(says, "2 of 3 pairs") || !strings.Contains(says, "it was killed")) {
 				t.Errorf("%+v: %s", d.Gate, says)
 			}
 		})

@@ -201,12 +201,13 @@ func someOf(names []string) string {
 	return named
 }
 
-// LackedPairs says that a trial is done again because it lacked too many pairs.
-func LackedPairs(t *measurement.Trial) string {
+// NoResult says that a trial is done again because its ends brought back nothing, or too few
+// pairs.
+func NoResult(t *measurement.Trial) string {
 	why := ""
 	for _, f := range t.Gate.Findings {
-		if f.Code == measurement.FoundPairsMissing {
-			why = findings[f.Code](f)
+		if f.Fatal && why == "" {
+			why = strings.TrimSuffix(findings[f.Code](f), ".")
 		}
 	}
 	return fmt.Sprintf("Attempt %d at trial %s is discarded, and the trial is repeated at the end of its block: %s.", max(t.Attempt, 1), t.ID, why)
