@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
@@ -48,6 +49,9 @@ func (w *watcher) add(c net.Conn) func() {
 	if w.pacing > 0 {
 		// Where the system cannot, the server ends what is too fast.
 		_ = conn.SetPacing(w.pacing)
+	}
+	if len(w.samplers) >= ftp.MaxSegments {
+		return func() {} // no test has so many: whoever goes on transferring is not sampled
 	}
 	s := tcpinfo.Start(conn, w.start, max(w.flows, 1), nil)
 	if w.samplers == nil {

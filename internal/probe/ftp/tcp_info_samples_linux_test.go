@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -60,5 +61,24 @@ func TestSamplesOfConnectionsFromOnePort(t *testing.T) {
 		if _, again := w.of(local, remote); again[0].At != at || at < 3599 {
 			t.Errorf("connection %d: a sample after %v s is one after %v s if asked for again", i, at, again[0].At)
 		}
+	}
+}
+
+// A client may transfer as often as it likes: that takes no more memory.
+func TestFewConnectionsAreSampled(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	testutil.OK(t, err)
+	defer ln.Close()
+	var w watcher
+	for range ftp.MaxSegments + 1 {
+		near, err := net.Dial("tcp", ln.Addr().String())
+		testutil.OK(t, err)
+		far, err := ln.Accept()
+		testutil.OK(t, err)
+		w.add(far)()
+		_, _ = near.Close(), far.Close() // nothing was sent
+	}
+	if len(w.samplers) != ftp.MaxSegments {
+		t.Errorf("%d connections were sampled, at most %d may be", len(w.samplers), ftp.MaxSegments)
 	}
 }
