@@ -91,6 +91,15 @@ func TestFromExperimentRefuses(t *testing.T) {
 	}
 }
 
+func TestEveryTypeOfHopIsBuilt(t *testing.T) {
+	builders := hopBuilders()
+	for _, hopType := range experiment.HopTypes() {
+		if _, found := builders[hopType]; !found {
+			t.Errorf("a file may have a %s, and nothing builds one", hopType)
+		}
+	}
+}
+
 func TestInterfaceNames(t *testing.T) {
 	taken := map[string]bool{}
 	var got []string

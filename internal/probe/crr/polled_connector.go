@@ -23,12 +23,11 @@ func newPolledConnector(ctx context.Context, req session.Request) *polledConnect
 	return &polledConnector{dial: func() (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
-		var refused error
-		c, err := session.Dialer(req, 0, &refused).DialContext(ctx, "tcp", req.Target.String())
+		c, err := session.Dial(ctx, req, 0, req.Target)
 		if err != nil {
-			return nil, errors.Join(refused, err)
+			return nil, err
 		}
-		if err := c.(*net.TCPConn).SetNoDelay(req.Spec.RequestBytes > manySegments); err != nil {
+		if err := c.SetNoDelay(req.Spec.RequestBytes > manySegments); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		return c, nil

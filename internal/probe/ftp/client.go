@@ -93,14 +93,9 @@ func (t *test) open(ctx context.Context) (protocol.FTP, error) {
 
 // dial connects to the FTP server with the options of the test.
 func (t *test) dial(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
-	var refused error
-	d := session.Dialer(t.req, 0, &refused)
-	c, err := d.DialContext(ctx, "tcp", address.String())
-	if refused != nil {
-		return nil, &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: refused}
-	}
+	c, err := session.Dial(ctx, t.req, 0, address)
 	if err != nil {
-		return nil, session.ExplainDial(err, 0)
+		return nil, err // and no typed nil
 	}
 	return c, nil
 }

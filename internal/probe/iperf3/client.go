@@ -154,38 +154,23 @@ func addPackets(m measurement.Metrics, result iperf3.Result) {
 	}
 }
 
-// addTCP takes what the sending sockets of this end saw in the measured
-// time; of the server's it knows the retransmits.
+// addTCP takes what the sending sockets of this end saw in the measured time; of the
+// server's it knows the retransmits.
 func addTCP(m measurement.Metrics, r iperf3.Request, result iperf3.Result) {
 	from := float64(r.Omit)
 	to := from + result.Took.Seconds()
+	var sums tcpinfo.Sums
 	var retransmits int64
-	var rtt, cwnd, samples, receiveLimited, bufferLimited, flows float64
 	known := true
 	for _, s := range result.Streams {
 		known = known && s.Retransmits >= 0
 		retransmits += s.Retransmits
-		if s.Final == nil {
-			continue
-		}
-		flows++
-		for _, i := range s.Info {
-			if at := float64(i.At); at >= from && at <= to {
-				rtt, cwnd, samples = rtt+float64(i.RTT), cwnd+float64(i.CongestionWindow), samples+1
-			}
-		}
-		receiveLimited += tcpinfo.Share(s.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
-		bufferLimited += tcpinfo.Share(s.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
+		sums.Add(measurement.Flow{Final: s.Final, Info: s.Info}, from, to)
 	}
+	sums.Fill(m)
+	delete(m, "retransmitted_segments") // those of this end, which may be a part
 	if known {
 		m["retransmitted_segments"] = float64(retransmits)
-	}
-	if flows > 0 {
-		m["receive_window_limited_fraction"] = sampling.ClampFraction(receiveLimited / flows)
-		m["send_buffer_limited_fraction"] = sampling.ClampFraction(bufferLimited / flows)
-	}
-	if samples > 0 {
-		m["tcp_rtt_mean_seconds"], m["congestion_window_bytes"] = rtt/samples, cwnd/samples
 	}
 }
 

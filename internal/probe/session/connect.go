@@ -49,17 +49,12 @@ var ownRun = sync.OnceValue(func() string {
 // options of the spec are set before the handshake of TCP, which they shape.
 func Connect(ctx context.Context, req Request, testID string, flow int) (*Link, error) {
 	op := fmt.Sprintf("connect to %s", req.Target)
-	var refused error
-	d := Dialer(req, flow, &refused)
-	c, err := d.DialContext(ctx, "tcp", req.Target.String())
-	if refused != nil {
-		return nil, &Error{Op: "prepare the socket", Reason: Unsupported, Err: refused}
-	}
+	c, err := Dial(ctx, req, flow, req.Target)
 	if err != nil {
-		return nil, Wrap(op, ExplainDial(err, req.Spec.SourcePort+flow))
+		return nil, Wrap(op, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	l, err := open(c.(*net.TCPConn), req, testID, flow)
+	l, err := open(c, req, testID, flow)
 	if !stop() && err == nil {
 		err = errors.Join(ctx.Err(), l.Conn.Abort())
 	}

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 
@@ -25,15 +27,13 @@ func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
 	return o
 }
 
-// ExplainDial adds to an error of dialling what to do about it.
-func ExplainDial(err error, localPort int) error {
+// explainDial adds to an error of dialling what to do about it.
+func explainDial(err error, localPort int) error {
 	call := ""
 	if c := new(os.SyscallError); errors.As(err, &c) {
 		call = c.Syscall
 	}
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%w: local port %d is taken, choose another source port", err, localPort)
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && call == "connect":
@@ -44,9 +44,27 @@ func ExplainDial(err error, localPort int) error {
 	return err
 }
 
-// Dialer is how flow number flow of a test connects. What the options cannot
-// do on this host is reported to refused, which the dial's error only wraps.
-func Dialer(req Request, flow int, refused *error) *net.Dialer {
+// Dial connects flow number flow of a test to an address, with the options of its spec. An
+// error says what to do about it; one that has a reason already is an [*Error].
+func Dial(ctx context.Context, req Request, flow int, address netip.AddrPort) (*net.TCPConn, error) {
+	var refused error
+	c, err := dialer(req, flow, &refused).DialContext(ctx, "tcp", address.String())
+	if refused != nil {
+		if err == nil {
+			refused = errors.Join(refused, c.Close())
+		}
+		return nil, &Error{Op: "prepare the socket", Reason: Unsupported, Err: refused}
+	}
+	if err != nil {
+		return nil, explainDial(err, req.Spec.SourcePort+flow)
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// dialer is how flow number flow of a test connects. What its options cannot do on this
+// host is reported to refused: of Multipath TCP, whatever is wrong with it, the dialer
+// tries plain TCP next, which may take the same options.
+func dialer(req Request, flow int, refused *error) *net.Dialer {
 	d := &net.Dialer{Timeout: dialTimeout}
 	o := OptionsOf(req.Spec, ClientSends(req.Spec, flow))
 	o.Device = req.Spec.Device
@@ -65,8 +83,11 @@ func Dialer(req Request, flow int, refused *error) *net.Dialer {
 	}
 	d.SetMultipathTCP(req.Spec.MPTCP)
 	d.Control = func(network, address string, raw syscall.RawConn) error {
-		*refused = o.Control(network, address, raw)
-		return *refused
+		err := o.Control(network, address, raw)
+		if *refused == nil {
+			*refused = err
+		}
+		return err
 	}
 	return d
 }
