@@ -395,7 +395,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	runErr := runner.Run(ctx, runner.Options{
 		Planner: planner, Testbed: bed, Build: func(ctx context.Context) (testbed.Testbed, error) { return r.rebuild(ctx, show) }, Keeper: r.keeper(),
 		Others: others.Since, SetAside: func(ctx context.Context, again runner.Repeated) error {
-			if t := again.Without; t != nil {
+			if t := again.NoResult; t != nil {
 				tell(words.NoResult(t))
 			} else {
 				tell(words.CopiedAgain(again.Copied, len(again.IDs)))

@@ -85,7 +85,7 @@ func NoResult(g measurement.Gate) bool {
 		if f.Fatal && f.PathFailure {
 			return false
 		}
-		none = none || f.Fatal && (f.Code == measurement.FoundPairsMissing || f.Code == measurement.FoundTestFailed && session.Reason(f.Failure).Passing())
+		none = none || f.Fatal && (f.Code == measurement.FoundPairsMissing || f.Code == measurement.FoundTestFailed && session.Reason(f.Failure).Transient())
 	}
 	return none
 }

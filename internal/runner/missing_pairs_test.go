@@ -108,7 +108,7 @@ func TestTrialsThatLackPairsAreDoneAgain(t *testing.T) {
 		testutil.OK(t, runner.Run(t.Context(), runner.Options{
 			Planner: runner.Fixed(plan), Testbed: bed, Keeper: keeper,
 			SetAside: func(_ context.Context, again runner.Repeated) error {
-				said = append(said, words.NoResult(again.Without))
+				said = append(said, words.NoResult(again.NoResult))
 				for _, id := range again.IDs {
 					at := slices.IndexFunc(keeper.Kept, func(t measurement.Trial) bool { return t.ID == id })
 					aside = append(aside, keeper.Kept[at])
@@ -229,7 +229,7 @@ func TestTrialsWithoutAResultAreDoneAgain(t *testing.T) {
 			testutil.OK(t, runner.Run(t.Context(), runner.Options{
 				Planner: runner.Fixed(plan), Testbed: bed, Keeper: keeper,
 				SetAside: func(_ context.Context, again runner.Repeated) error {
-					said = append(said, words.NoResult(again.Without))
+					said = append(said, words.NoResult(again.NoResult))
 					keeper.Kept = slices.DeleteFunc(keeper.Kept, func(t measurement.Trial) bool { return t.ID == again.IDs[0] })
 					return nil
 				},

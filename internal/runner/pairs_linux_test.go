@@ -274,7 +274,7 @@ func TestKilledAgentOfAPair(t *testing.T) {
 		Planner: runner.Fixed(plan), Testbed: l, Keeper: st,
 		Build: func(ctx context.Context) (testbed.Testbed, error) { return testbedlab.New(ctx, e) },
 		SetAside: func(ctx context.Context, r runner.Repeated) error {
-			again = append(again, *r.Without)
+			again = append(again, *r.NoResult)
 			return st.SetAside(ctx, r.IDs, head)
 		},
 		OnEvent: func(event runner.Event) {

@@ -77,8 +77,8 @@ type Repeated struct {
 	IDs []string
 	// Copied is the test of which a sender had to copy its payload after it had not.
 	Copied string
-	// Without is the trial whose ends brought back nothing, or too few pairs; nil of others.
-	Without *measurement.Trial
+	// NoResult is the trial whose ends brought back nothing, or too few pairs; nil of others.
+	NoResult *measurement.Trial
 }
 
 // repeater is a planner that can have trials done again.
@@ -118,7 +118,7 @@ var ErrFault = errors.New("stopped at a fault")
 // ctx's error when stopped early, and ErrFault as the options say; what was
 // measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, instruments: map[string]map[string]string{}, copies: map[string]bool{}, said: map[string]map[string]string{}, without: map[string]int{}}
+	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, instruments: map[string]map[string]string{}, copies: map[string]bool{}, said: map[string]map[string]string{}, discarded: map[string]int{}}
 	if r.OnEvent == nil {
 		r.OnEvent = func(Event) {}
 	}
@@ -187,8 +187,8 @@ type run struct {
 	instruments map[string]map[string]string
 	// copies are the tests all of whose senders are to copy.
 	copies map[string]bool
-	// without is how many attempts at each trial brought back nothing, or too few pairs.
-	without map[string]int
+	// discarded is how many attempts at each trial brought back nothing, or too few pairs.
+	discarded map[string]int
 	// overhead is how much longer than their expected duration trials have
 	// taken in all, over measured of them.
 	overhead time.Duration
@@ -227,7 +227,7 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 		Start: start, Elapsed: measurement.SecondsOf(elapsed),
 		Gate: done.Gate, Fingerprint: &done.Fingerprint, Outcome: done.Outcome,
 	}
-	if before := r.without[planned.ID]; before > 0 {
+	if before := r.discarded[planned.ID]; before > 0 {
 		finished.Attempt = before + 1
 	}
 	r.sayOnce(planned.Path+" source", &finished.Source)
@@ -250,17 +250,17 @@ const mostAttempts = 3
 // done again at the end of its block: otherwise the block lacks a partner.
 func (r *run) repeat(ctx context.Context, planned experiment.PlannedTrial, t measurement.Trial) (bool, error) {
 	planner, can := r.Planner.(repeater)
-	if !can || r.SetAside == nil || !gate.NoResult(t.Gate) || r.without[t.ID]+1 == mostAttempts {
+	if !can || r.SetAside == nil || !gate.NoResult(t.Gate) || r.discarded[t.ID]+1 == mostAttempts {
 		return false, nil
 	}
 	if err := r.Keeper.Put(ctx, t); err != nil {
 		return false, err
 	}
 	r.emit(Event{Trial: planned, Finished: &t})
-	if err := r.SetAside(ctx, Repeated{IDs: []string{t.ID}, Without: &t}); err != nil {
+	if err := r.SetAside(ctx, Repeated{IDs: []string{t.ID}, NoResult: &t}); err != nil {
 		return false, err
 	}
-	r.without[t.ID]++
+	r.discarded[t.ID]++
 	planner.Again([]string{t.ID}, true)
 	// They were said of what does not count.
 	delete(r.said, planned.Path+" source")

@@ -53,9 +53,9 @@ func (r Reason) OfPath() bool {
 	return false
 }
 
-// Passing says that one of the ends is why a test gave no outcome, and that the next test
+// Transient says that one of the ends is why a test gave no outcome, and that the next test
 // may have one.
-func (r Reason) Passing() bool { return r == Protocol || r == Local }
+func (r Reason) Transient() bool { return r == Protocol || r == Local }
 
 // ErrSilent is the cause of a timeout that no system call reported.
 var ErrSilent = errors.New("the other end stopped answering")
