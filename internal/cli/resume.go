@@ -41,11 +41,8 @@ func reopen(ctx context.Context, s base.Streams, f runFlags, dir string) (_ *ses
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 		return nil, err
 	}
-	if r.inventory, err = r.findPaths(); err != nil {
+	if err = r.findPaths(); err != nil {
 		return nil, err
-	}
-	if f.sink.to != "" && (r.inventory == nil || r.inventory.Broker == nil) {
-		return nil, errNoFleet
 	}
 	stored, err := st.Trials(ctx)
 	if err != nil {

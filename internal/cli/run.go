@@ -159,7 +159,7 @@ instead, with exit status 1 and a report of what was measured.`,
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
 			}
 			if f.sink.to != "" && f.testbed == "" {
-				return base.Usage(errNoFleet)
+				return base.Usage(errNoSamples)
 			}
 			if args[0] == everything && f.testbed != "" {
 				return base.Usage(errors.New("--testbed is for one experiment: a testbed file names its paths"))
@@ -208,8 +208,8 @@ instead, with exit status 1 and a report of what was measured.`,
 	return c
 }
 
-// errNoFleet says that there is nothing to be put into a database.
-var errNoFleet = errors.New("--to puts the samples of a fleet into a database while it runs: its testbed file, with kind: fleet, is named by --testbed; hopbench export writes what other runs counted")
+// errNoSamples says that there is nothing to be put into a database.
+var errNoSamples = errors.New("--to puts the samples of a fleet into a database while it runs: its testbed file, with kind: fleet, is named by --testbed; hopbench export writes what other runs counted")
 
 // session is a run under way: what it shows itself on, what was asked of it, and
 // what is kept of it.
@@ -222,7 +222,8 @@ type session struct {
 	head     store.Head
 	e        *experiment.Experiment
 	plan     experiment.Plan
-	// inventory is where the hosts are, nil of a lab.
+	// on is what the run is measured on, and inventory where its paths are, nil of a lab.
+	on        testbedKind
 	inventory *inventory.Inventory
 	// fleet are the machines that joined, nil without any.
 	fleet    *fleet.Fleet
@@ -281,11 +282,8 @@ func planRun(s base.Streams, f runFlags, head store.Head) (r *session, err error
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 		return nil, base.Usage(err)
 	}
-	if r.inventory, err = r.findPaths(); err != nil {
+	if err = r.findPaths(); err != nil {
 		return nil, base.Usage(err)
-	}
-	if f.sink.to != "" && r.inventory.Broker == nil {
-		return nil, base.Usage(errNoFleet)
 	}
 	rules, err := lab.RuleFiles(r.e)
 	if err != nil {
@@ -328,14 +326,11 @@ func (r *session) keeper() runner.Keeper {
 	return sampledRun{r.store, r.samples, settleTime}
 }
 
-// build builds the paths of the run, by the same rules every time, or reaches its hosts.
-func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
-	switch {
-	case r.inventory != nil && r.inventory.Broker != nil:
-		return r.reachFleet(ctx)
-	case r.inventory != nil:
-		return r.reachHosts(ctx)
-	}
+// build makes the paths of the run ready to measure.
+func (r *session) build(ctx context.Context) (testbed.Testbed, error) { return r.on.build(r, ctx) }
+
+// buildLab builds the paths of the run, by the same rules every time.
+func (r *session) buildLab(ctx context.Context) (testbed.Testbed, error) {
 	bed, err := testbedlab.New(ctx, r.e)
 	if err != nil {
 		return nil, err

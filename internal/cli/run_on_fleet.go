@@ -17,7 +17,6 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/fleet"
-	"github.com/hopbench/hopbench/internal/testbed/hosts"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
@@ -87,22 +86,33 @@ func queueRun(head store.Head) string {
 	return fmt.Sprintf("%s-%s%03d", head.Name, at.Format("20060102T150405"), at.Nanosecond()/int(time.Millisecond))
 }
 
-// findQueue looks whether the queue of a fleet answers, and what it still holds.
-func findQueue(ctx context.Context, q inventory.Queue) []hosts.Finding {
-	const where = "queue"
-	var name string
-	if q.ServiceBus != nil {
+// lookAtQueue looks whether the queue of a fleet answers, and what it still holds. One in the
+// fleet's own broker is there only during a run, and its machines are reached by nobody.
+func lookAtQueue(ctx context.Context, c checked) ([]testbed.Finding, error) {
+	q, f := c.inventory.Queue, testbed.Finding{Severity: testbed.Note, Where: "queue"}
+	name := ""
+	switch {
+	case q.ServiceBus != nil:
 		name = q.ServiceBus.Name
-	} else {
+	case q.AMQP != nil:
 		name = q.AMQP.Address
+	default:
+		return nil, nil
 	}
 	seats, more, err := fleet.Waiting(ctx, q)
-	if err != nil {
-		return []hosts.Finding{{Severity: hosts.Wrong, Where: where, What: err.Error(), Remedy: "start its broker, or correct queue: in the testbed file"}}
+	switch {
+	case err != nil:
+		f.Severity, f.What, f.Remedy = testbed.Wrong, err.Error(), "start its broker, or correct queue: in the testbed file"
+	case len(seats) == 0:
+		f.What = name + " answers and is empty"
+	default:
+		f.Severity, f.What, f.Remedy = testbed.Warning, name+" answers and holds "+heldSeats(seats, more), "end that run if it goes on; else the next one removes what it left"
 	}
-	if len(seats) == 0 {
-		return []hosts.Finding{{Severity: hosts.Note, Where: where, What: fmt.Sprintf("%s answers and is empty", name)}}
-	}
+	return []testbed.Finding{c.found(f)}, nil
+}
+
+// heldSeats says what a queue holds: seats by run, "" for messages that are none.
+func heldSeats(seats map[string]int, more bool) string {
 	var held []string
 	for _, run := range slices.Sorted(maps.Keys(seats)) {
 		if run == "" {
@@ -114,8 +124,7 @@ func findQueue(ctx context.Context, q inventory.Queue) []hosts.Finding {
 	if more {
 		held = append(held, "and more")
 	}
-	return []hosts.Finding{{Severity: hosts.Warning, Where: where, What: fmt.Sprintf("%s answers and holds %s", name, strings.Join(held, ", ")),
-		Remedy: "end that run if it goes on; else the next one removes what it left"}}
+	return strings.Join(held, ", ")
 }
 
 // openJoin reads the join file of a fleet and its key, or makes them.

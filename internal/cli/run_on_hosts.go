@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/reach"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -38,17 +39,19 @@ func readTestbed(file string) ([]byte, error) {
 	return text, nil
 }
 
-// findPaths finds where the paths of the run are, nil of one in a lab.
-func (r *session) findPaths() (*inventory.Inventory, error) {
-	file := r.head.TestbedFile
-	if file == nil {
-		return nil, joinAt(nil, r.flags.nats)
+// findPaths finds what testbed the run is on, and where the paths are unless that is a lab.
+func (r *session) findPaths() (err error) {
+	r.on = testbedKindOf(result.TestbedLab)
+	if file := r.head.TestbedFile; file != nil {
+		if r.inventory, err = inventory.Load(file.Name, []byte(file.Text), r.e); err != nil {
+			return err
+		}
+		r.on = testbedKindOf(r.inventory.Kind)
 	}
-	in, err := inventory.Load(file.Name, []byte(file.Text), r.e)
-	if err != nil {
-		return nil, err
+	if r.flags.sink.to != "" && !r.on.samples {
+		return errNoSamples
 	}
-	return in, joinAt(in, r.flags.nats)
+	return joinAt(r.inventory, r.flags.nats)
 }
 
 // reachHosts makes the hosts of a run ready to measure.
@@ -73,20 +76,24 @@ func hostOptions(inv *inventory.Inventory, file string) (hosts.Options, error) {
 	}}, nil
 }
 
-// findHosts looks at the hosts of a testbed file, without any load.
-func findHosts(ctx context.Context, file string, inv *inventory.Inventory, e *experiment.Experiment, found func(hosts.Finding)) ([]hosts.Finding, error) {
-	options, err := hostOptions(inv, file)
+// lookAtHosts looks at the hosts of a testbed file.
+func lookAtHosts(ctx context.Context, c checked) ([]testbed.Finding, error) {
+	options, err := hostOptions(c.inventory, c.file)
 	if err != nil {
 		return nil, err
 	}
-	options.Found = found
-	return hosts.Check(ctx, inv, e, options)
+	options.Found = func(f testbed.Finding) { c.found(f) }
+	e := c.e
+	if e != nil {
+		e = e.OnHosts()
+	}
+	return hosts.Check(ctx, c.inventory, e, options)
 }
 
 // planStages plans a run in two stages where switching its paths is slow.
 func (r *session) planStages(bed testbed.Testbed) (err error) {
-	slow, ok := bed.(*hosts.Hosts)
-	if !ok || slow.Costs() <= experiment.SlowSwitch {
+	slow, ok := bed.(testbed.SlowSwitcher)
+	if !ok || slow.SwitchTime() <= experiment.SlowSwitch {
 		return nil
 	}
 	r.head.TwoStage = true

@@ -18,10 +18,11 @@ import (
 	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/strict"
-	"github.com/hopbench/hopbench/internal/testbed/hosts"
+	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -41,18 +42,17 @@ The experiment defines what to compare; it runs unchanged in a lab and on hosts.
 }
 
 func testbedShowCommand(s base.Streams) *cobra.Command {
-	kinds := map[string]func() string{"hosts": inventory.Hosts, "fleet": inventory.Fleet}
 	return &cobra.Command{
-		Use:               "show hosts|fleet",
+		Use:               "show " + strings.Join(inventory.Kinds(), "|"),
 		Short:             "Print a testbed file to start with",
 		Args:              base.Exactly("KIND"),
-		ValidArgsFunction: base.OneOf(slices.Sorted(maps.Keys(kinds))...),
+		ValidArgsFunction: base.OneOf(inventory.Kinds()...),
 		RunE: func(_ *cobra.Command, args []string) error {
-			text := kinds[args[0]]
-			if text == nil {
-				return base.Usage(fmt.Errorf("there is no kind of testbed %q; write hosts or fleet", args[0]))
+			start := testbedKindOf(args[0]).start
+			if start == nil {
+				return base.Usage(fmt.Errorf("there is no kind of testbed %q; write %s", args[0], kind.Either(inventory.Kinds())))
 			}
-			_, err := io.WriteString(s.Out, text())
+			_, err := io.WriteString(s.Out, start())
 			return err
 		},
 	}
@@ -66,7 +66,7 @@ func testbedSchemaCommand(s base.Streams) *cobra.Command {
   and on top of a file: # yaml-language-server: $schema=testbed.schema.json`,
 		Args: base.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(s.Out, inventory.Schema())
+			_, err := s.Out.Write(inventory.Schema())
 			return err
 		},
 	}
@@ -104,18 +104,8 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 					return err
 				}
 				check := checkTestbed(args[0], in, e)
-				switch {
-				case offline:
-				case in.Queue.AMQP != nil || in.Queue.ServiceBus != nil:
-					check.Findings = findQueue(c.Context(), in.Queue)
-					for _, f := range check.Findings {
-						tellFinding(tell, f)
-					}
-				case in.Broker == nil: // a fleet is reached by nobody
-					if e != nil {
-						e = e.OnHosts()
-					}
-					if check.Findings, err = findHosts(c.Context(), args[0], in, e, func(f hosts.Finding) { tellFinding(tell, f) }); err != nil {
+				if look := testbedKindOf(in.Kind).look; look != nil && !offline {
+					if check.Findings, err = look(c.Context(), checked{args[0], in, e, tell}); err != nil {
 						return err
 					}
 				}
@@ -141,8 +131,8 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 }
 
 // tellFinding publishes a finding, as a fault where nothing can be measured before it is put right.
-func tellFinding(tell live.Steps, f hosts.Finding) {
-	codes := map[hosts.Severity]event.Code{hosts.Wrong: event.Fault, hosts.Warning: event.Warning, hosts.Note: event.Note}
+func tellFinding(tell live.Steps, f testbed.Finding) {
+	codes := map[testbed.Severity]event.Code{testbed.Wrong: event.Fault, testbed.Warning: event.Warning, testbed.Note: event.Note}
 	tell.Tell(codes[f.Severity], f.String())
 }
 
@@ -176,14 +166,14 @@ type testbedCheck struct {
 	Alike [][2]string `json:"alike,omitempty"`
 	Run   *testbedRun `json:"run,omitempty"`
 	// Findings are what was found of the hosts.
-	Findings []hosts.Finding `json:"findings,omitempty"`
+	Findings []testbed.Finding `json:"findings,omitempty"`
 }
 
 // wrong says that nothing can be measured there, nil where something can.
 func (c testbedCheck) wrong() error {
 	wrong := 0
 	for _, f := range c.Findings {
-		if f.Severity == hosts.Wrong {
+		if f.Severity == testbed.Wrong {
 			wrong++
 		}
 	}
@@ -328,7 +318,7 @@ func (c testbedCheck) print(w io.Writer) error {
 }
 
 // findingMarks begin a line with a finding.
-var findingMarks = map[hosts.Severity]string{hosts.Note: "✓ ", hosts.Warning: "! ", hosts.Wrong: "✗ "}
+var findingMarks = map[testbed.Severity]string{testbed.Note: "✓ ", testbed.Warning: "! ", testbed.Wrong: "✗ "}
 
 func writeJSON(w io.Writer, document any) error {
 	e := json.NewEncoder(w)

@@ -5,10 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -37,6 +41,30 @@ func TestTestbedCheckIsDocumented(t *testing.T) {
 		}
 	}
 	visit(reflect.TypeFor[testbedCheck]())
+}
+
+// What the commands do with a kind of testbed is known for every kind that a file can have.
+func TestTestbedKinds(t *testing.T) {
+	for _, name := range inventory.Kinds() {
+		k := testbedKindOf(name)
+		if k.build == nil || k.start == nil {
+			t.Errorf("%s: a run builds it: %v; there is a file to start with: %v", name, k.build != nil, k.start != nil)
+			continue
+		}
+		var out, problems bytes.Buffer
+		if status := Main([]string{"testbed", "show", name}, nil, &out, &problems); status != base.ExitDone || out.String() != k.start() {
+			t.Errorf("testbed show %s: status %d: %s%s", name, status, out.String(), problems.String())
+		}
+	}
+	for _, k := range testbedKinds() {
+		if k.start != nil && !slices.Contains(inventory.Kinds(), k.name) {
+			t.Errorf("no file can have kind: %s", k.name)
+		}
+	}
+	var out, problems bytes.Buffer
+	if status := Main([]string{"testbed", "show", result.TestbedLab}, nil, &out, &problems); status != base.ExitUsage || !strings.Contains(problems.String(), kind.Either(inventory.Kinds())) {
+		t.Errorf("a lab has no file: status %d: %s%s", status, out.String(), problems.String())
+	}
 }
 
 // A fleet that joins at a cluster says what its administrator adds, and where agents join; and

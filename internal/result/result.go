@@ -160,7 +160,7 @@ const (
 
 // Testbed is where the paths existed.
 type Testbed struct {
-	Kind string `json:"kind"` // TestbedLab, TestbedHosts, TestbedFleet
+	Kind string `json:"kind"` // TestbedLab, or that of a testbed file
 	// Relative marks a testbed whose absolute numbers measure its own machine
 	// as much as the path.
 	Relative bool   `json:"relative"`
@@ -173,7 +173,7 @@ type Testbed struct {
 	Paths         []TestbedPath `json:"paths,omitempty"`
 }
 
-// The kinds of testbed that this hopbench has.
+// The kinds of testbed that more than their adapters know.
 const (
 	TestbedLab   = "lab"
 	TestbedHosts = "hosts"

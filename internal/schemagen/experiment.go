@@ -11,7 +11,8 @@ import (
 
 // restrictExperiment leaves out what experiment.Schema adds from the tables of hops, kinds,
 // options and metrics.
-func restrictExperiment(schemas jsonschema.Definitions) {
+func restrictExperiment(file *jsonschema.Schema) {
+	schemas := file.Definitions
 	hop := schemas["hop"].Properties
 	for _, key := range strict.KeysOf(reflect.TypeFor[experiment.FileHop]()) {
 		if len(experiment.HopTypesOf(key)) < len(experiment.HopTypes()) {

@@ -30,8 +30,8 @@ type format struct {
 	texts map[reflect.Type]strict.Rule
 	// special are schemas of types that are no structs, nil for none of its own.
 	special func(reflect.Type) *jsonschema.Schema
-	// restrict adds to the schemas of its structs, by name.
-	restrict func(jsonschema.Definitions)
+	// restrict adds to the schema, and takes away, what the types do not say.
+	restrict func(*jsonschema.Schema)
 }
 
 func formats() map[string]format {
@@ -109,7 +109,7 @@ func (f format) generate(base, directory string) ([]byte, error) {
 		inner.Version, inner.Definitions = "", nil
 		schema.Definitions[nameOf(value)] = inner
 	}
-	f.restrict(schema.Definitions)
+	f.restrict(schema)
 	text, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode the schema: %w", err)

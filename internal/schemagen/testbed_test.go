@@ -8,18 +8,18 @@ import (
 )
 
 func TestTestbedSchemaAcceptsGoodFiles(t *testing.T) {
-	schema := compile(t, []byte(inventory.Schema()))
-	files := testutil.Files(t, "../testbed/inventory/testdata/good/*.yaml")
-	files["hosts.yaml"], files["fleet.yaml"] = []byte(inventory.Hosts()), []byte(inventory.Fleet())
-	for file, text := range files {
-		if _, err := check(schema, text); err != nil {
-			t.Errorf("%s: %v", file, err)
+	schema := compile(t, inventory.Schema())
+	for _, pattern := range []string{"../testbed/inventory/testdata/good/*.yaml", "../testbed/*/start.yaml"} {
+		for file, text := range testutil.Files(t, pattern) {
+			if _, err := check(schema, text); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
 		}
 	}
 }
 
 func TestTestbedSchemaRefusesBadFiles(t *testing.T) {
-	refuses(t, compile(t, []byte(inventory.Schema())), "../testbed/inventory/testdata/bad/*.yaml", []string{
+	refuses(t, compile(t, inventory.Schema()), "../testbed/inventory/testdata/bad/*.yaml", []string{
 		// names that name nothing, or occur twice
 		"set-unknown-switch", "set-unknown-value", "unknown-hop", "no-switches", "unused", "unused-hop", "hop-twice", "agent-of-nobody",
 		"restore-nothing", "canary-of-no-value", "experiment-lacks-endpoint", "experiment-lacks-path", "experiment-ping-on-every-path",
@@ -29,8 +29,8 @@ func TestTestbedSchemaRefusesBadFiles(t *testing.T) {
 		"set-missing", "families-from", "families-listen", "listen-of-serve", "loopback", "agent-of-serve",
 		"trace-back-by-a-server", "proof-by-device", "untraced-and-switched",
 		"fleet-queue-empty", "fleet-queue-servicebus", "canary-lacks-a-value", "canary-alike", "values-of-one-spelling", "same-command", "shell-syntax", "no-program", "from-itself", "link-local",
-		// what one kind of testbed has and the other has not
-		"fleet-like-hosts", "hosts-like-fleet", "hosts-queue", "fleet-ca", "fleet-cluster-listens",
+		// one key of a broker against another
+		"fleet-ca", "fleet-cluster-listens",
 		// what an address, a name or a size may be
 		"port-too-large", "port-zero", "ssh-option", "ssh-option-user", "ssh-password", "ssh-path", "tls-user", "ipv6-without-brackets",
 		"mapped-address", "bad-address", "multicast", "unspecified-listen", "from-with-port", "token-of-another-home",
@@ -41,11 +41,12 @@ func TestTestbedSchemaRefusesBadFiles(t *testing.T) {
 
 // FuzzTestbedSchemaAgrees: an editor never marks as wrong what the loader accepts.
 func FuzzTestbedSchemaAgrees(f *testing.F) {
-	f.Add([]byte(inventory.Hosts()))
-	for _, text := range testutil.Files(f, "../testbed/inventory/testdata/*/*.yaml") {
-		f.Add(text)
+	for _, pattern := range []string{"../testbed/inventory/testdata/*/*.yaml", "../testbed/*/start.yaml"} {
+		for _, text := range testutil.Files(f, pattern) {
+			f.Add(text)
+		}
 	}
-	schema := compile(f, []byte(inventory.Schema()))
+	schema := compile(f, inventory.Schema())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if _, err := inventory.Load("my.yaml", text, nil); err != nil {
 			return

@@ -163,6 +163,12 @@ type Switched struct {
 	Evidence string
 }
 
+// SlowSwitcher is a switcher that knows about how long a switch takes.
+type SlowSwitcher interface {
+	// SwitchTime is how long it takes to switch to another path, 0 where all are in force.
+	SwitchTime() time.Duration
+}
+
 // Confirmer is a switcher whose paths can change behind its back.
 type Confirmer interface {
 	// Confirm says, after a trial, whether its path was in force all the while: an

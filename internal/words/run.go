@@ -100,7 +100,7 @@ func Blocks(n int, twoStage bool) string {
 }
 
 // onMachines says whether a kind of testbed is one of real machines.
-func onMachines(kind string) bool { return kind == result.TestbedHosts || kind == result.TestbedFleet }
+func onMachines(kind string) bool { return kind != "" && kind != result.TestbedLab }
 
 // Statement says what the figures of a run are and are not.
 func Statement(r *result.Result) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // compareEnds looks at what the ends said of themselves.
@@ -28,21 +29,21 @@ func (h *Hosts) compareEnds() {
 	for i, e := range ends {
 		where := "endpoint " + e.Name
 		if e.client == nil {
-			h.found(Note, where, "is a server, which reports nothing about itself before the first trial", "")
+			h.found(testbed.Note, where, "is a server, which reports nothing about itself before the first trial", "")
 			continue
 		}
-		h.found(Note, where, fmt.Sprintf("is host %s, %s/%s, hopbench %s", e.hello.Host, e.hello.OS, e.hello.Arch, e.hello.Version), "")
+		h.found(testbed.Note, where, fmt.Sprintf("is host %s, %s/%s, hopbench %s", e.hello.Host, e.hello.OS, e.hello.Arch, e.hello.Version), "")
 		if own := hostinfo.Version(); e.hello.Version != own {
-			h.found(Warning, where, fmt.Sprintf("runs hopbench %s, and this is %s", e.hello.Version, own), "use one version at all ends")
+			h.found(testbed.Warning, where, fmt.Sprintf("runs hopbench %s, and this is %s", e.hello.Version, own), "use one version at all ends")
 		}
 		for _, other := range ends[:i] {
 			where := fmt.Sprintf("endpoints %s and %s", other.Name, e.Name)
 			switch {
 			case !oneMachine(e, other):
 			case e.hello.NetworkID == other.hello.NetworkID:
-				h.found(Wrong, where, "are one and the same host, so no packet would leave it", "correct the `reach:` of one of them")
+				h.found(testbed.Wrong, where, "are one and the same host, so no packet would leave it", "correct the `reach:` of one of them")
 			default:
-				h.found(Warning, where, "share one machine", "")
+				h.found(testbed.Warning, where, "share one machine", "")
 			}
 		}
 		h.limits(e)
@@ -57,7 +58,7 @@ func (h *Hosts) limits(e *end) {
 	l := probe.Limits{MaxRateBitsPerSecond: e.hello.MaxRateBitsPerSecond, MaxDuration: e.hello.MaxDuration.Duration(), MaxFlows: e.hello.MaxFlows}
 	for _, test := range h.e.Tests {
 		if err := l.Refuse(test.Spec.Defaults()); err != nil {
-			h.found(Wrong, "test "+test.Name, fmt.Sprintf("is refused by the agent of %s: %v", e.Name, err), "start that agent with higher limits, or reduce the test")
+			h.found(testbed.Wrong, "test "+test.Name, fmt.Sprintf("is refused by the agent of %s: %v", e.Name, err), "start that agent with higher limits, or reduce the test")
 		}
 		if e.Name == h.e.Source {
 			h.unproven(e, test)
@@ -76,7 +77,7 @@ func (h *Hosts) unproven(e *end, test experiment.Test) {
 		needed := slices.ContainsFunc(h.e.Paths, func(of experiment.Path) bool { return of.Name == p.Name })
 		to := p.To.Addr().Unmap()
 		if needed && !slices.ContainsFunc(e.hello.AllowTargets, func(allowed netip.Prefix) bool { return allowed.Contains(to) }) {
-			h.found(Wrong, "test "+test.Name, fmt.Sprintf("cannot prove the token, and the agent of %s sends such load to no address that it was not allowed, as %v on path %s", e.Name, to, p.Name),
+			h.found(testbed.Wrong, "test "+test.Name, fmt.Sprintf("cannot prove the token, and the agent of %s sends such load to no address that it was not allowed, as %v on path %s", e.Name, to, p.Name),
 				fmt.Sprintf("start that agent with --allow-target %v/%d, or leave that test out", to, to.BitLen()))
 		}
 	}
@@ -121,9 +122,9 @@ func (h *Hosts) clocks(ctx context.Context) {
 			c, known = reached.client.Clock()
 		}
 		if known {
-			h.found(Note, "endpoint "+e.Name, standing(c), "")
+			h.found(testbed.Note, "endpoint "+e.Name, standing(c), "")
 		} else {
-			h.found(Warning, "endpoint "+e.Name, "its clock offset is unknown so far", "")
+			h.found(testbed.Warning, "endpoint "+e.Name, "its clock offset is unknown so far", "")
 		}
 	}
 }

@@ -7,36 +7,8 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
-
-// Severity is what a finding means for a run.
-type Severity string
-
-// The severities.
-const (
-	Wrong   Severity = "error"   // nothing can be measured before it is put right
-	Warning Severity = "warning" // it bears on what is measured
-	Note    Severity = "note"    // as it should be
-)
-
-// Finding is what was found of a testbed.
-type Finding struct {
-	Severity Severity `json:"severity"`
-	// Where is the endpoint or path, What was found there, Remedy what to do; empty
-	// where nothing has to be done.
-	Where  string `json:"where"`
-	What   string `json:"what"`
-	Remedy string `json:"remedy,omitempty"`
-}
-
-// String is a finding in one line.
-func (f Finding) String() string {
-	text := f.Where + ": " + f.What
-	if f.Remedy != "" {
-		text += "; " + f.Remedy
-	}
-	return text
-}
 
 // plain is what an error of an agent says, without what it was doing and the sort of error,
 // which a finding tells.
@@ -48,7 +20,7 @@ func plain(err error) string {
 }
 
 // WrongError is all that keeps a testbed from measuring.
-type WrongError struct{ Findings []Finding }
+type WrongError struct{ Findings []testbed.Finding }
 
 func (e *WrongError) Error() string {
 	lines := make([]string, len(e.Findings))
@@ -59,10 +31,10 @@ func (e *WrongError) Error() string {
 }
 
 // found keeps a finding, and tells who wants to know at once.
-func (h *Hosts) found(s Severity, where, what, remedy string) {
+func (h *Hosts) found(s testbed.Severity, where, what, remedy string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f := Finding{s, where, what, remedy}
+	f := testbed.Finding{Severity: s, Where: where, What: what, Remedy: remedy}
 	h.findings = append(h.findings, f)
 	if h.Found != nil {
 		h.Found(f)
@@ -71,7 +43,7 @@ func (h *Hosts) found(s Severity, where, what, remedy string) {
 
 // wrong is what was found so far that keeps anybody from measuring, nil without any.
 func (h *Hosts) wrong() error {
-	found := slices.DeleteFunc(slices.Clone(h.findings), func(f Finding) bool { return f.Severity != Wrong })
+	found := slices.DeleteFunc(slices.Clone(h.findings), func(f testbed.Finding) bool { return f.Severity != testbed.Wrong })
 	if len(found) == 0 {
 		return nil
 	}

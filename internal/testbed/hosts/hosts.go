@@ -34,7 +34,7 @@ type Options struct {
 	// Before is where the paths of a run were in its earlier session, if it has one.
 	Before []result.TestbedPath
 	// Found, when set, gets every finding at once, one at a time.
-	Found func(Finding)
+	Found func(testbed.Finding)
 }
 
 // Hosts is the testbed.
@@ -46,7 +46,7 @@ type Hosts struct {
 	token    string
 	ends     map[string]*end // by endpoint
 	places   []place         // of the experiment's paths, in its order
-	findings []Finding
+	findings []testbed.Finding
 	switcher *switching.Switcher // nil where all paths are in force
 	meters
 
@@ -84,7 +84,7 @@ func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment
 // Check is what New would find, and what takes a little longer to find out, without any
 // load: all findings, of which those that would keep a run from measuring are Wrong.
 // Without an experiment, which is nil then, it is what there is to say of the endpoints.
-func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) ([]Finding, error) {
+func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) ([]testbed.Finding, error) {
 	h, err := begin(inv, e, o)
 	if err != nil {
 		return nil, err
@@ -152,11 +152,11 @@ func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
 	if e.Reach.Scheme != inventory.ReachServe {
 		conn, err := h.Dial(ctx, e)
 		if err != nil {
-			h.found(Wrong, "endpoint "+e.Name, err.Error(), "")
+			h.found(testbed.Wrong, "endpoint "+e.Name, err.Error(), "")
 			return
 		}
 		if reached.client, err = agent.Connect(ctx, conn); err != nil {
-			h.found(Wrong, "endpoint "+e.Name, plain(err), "")
+			h.found(testbed.Wrong, "endpoint "+e.Name, plain(err), "")
 			return
 		}
 		reached.hello = reached.client.Hello()
@@ -219,7 +219,7 @@ func (h *Hosts) Environment() map[string]string { return nil }
 func (h *Hosts) Facts() []string {
 	var facts []string
 	for _, f := range h.findings {
-		if f.Severity == Warning {
+		if f.Severity == testbed.Warning {
 			facts = append(facts, f.String())
 		}
 	}

@@ -226,7 +226,9 @@ func TestFindings(t *testing.T) {
 			}
 			findings, err := hosts.Check(t.Context(), &n.inventory, n.e, hosts.Options{Dial: n.dial})
 			testutil.OK(t, err)
-			wrong := slices.ContainsFunc(findings, func(f hosts.Finding) bool { return f.Severity == hosts.Wrong && strings.Contains(f.String(), c.says) })
+			wrong := slices.ContainsFunc(findings, func(f testbed.Finding) bool {
+				return f.Severity == testbed.Wrong && strings.Contains(f.String(), c.says)
+			})
 			if wrong != (c.says != "") || len(findings) == 0 {
 				t.Errorf("found %v", findings)
 			}
@@ -306,7 +308,7 @@ func TestTraceBack(t *testing.T) {
 	}
 	findings, err := hosts.Check(t.Context(), &n.inventory, n.e, hosts.Options{Dial: n.dial})
 	testutil.OK(t, err)
-	if !slices.ContainsFunc(findings, func(f hosts.Finding) bool {
+	if !slices.ContainsFunc(findings, func(f testbed.Finding) bool {
 		return f.Where == "path routed" && strings.Contains(f.What, "a cannot trace b") && strings.Contains(f.What, "b traces back to a and sees")
 	}) {
 		t.Errorf("found %v", findings)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/meter"
+	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
@@ -41,15 +42,15 @@ func (h *Hosts) openMeters(ctx context.Context) {
 	}
 	var err error
 	if h.hops, err = meter.Open(&used, h.counter); err != nil {
-		h.found(Wrong, "hops", err.Error(), "")
+		h.found(testbed.Wrong, "hops", err.Error(), "")
 		return
 	}
 	wrong := h.hops.Try(ctx)
 	for _, name := range slices.Sorted(maps.Keys(wrong)) {
 		if why := wrong[name]; why != nil {
-			h.found(Warning, "hop "+name, "its figures cannot be read: "+why.Error(), "correct this, or the trials do not have these figures")
+			h.found(testbed.Warning, "hop "+name, "its figures cannot be read: "+why.Error(), "correct this, or the trials do not have these figures")
 		} else {
-			h.found(Note, "hop "+name, "its figures can be read", "")
+			h.found(testbed.Note, "hop "+name, "its figures can be read", "")
 		}
 	}
 }
@@ -68,7 +69,7 @@ func (h *Hosts) reachAppliance(ctx context.Context, name string) {
 	}
 	if err != nil {
 		delete(h.appliances, name)
-		h.found(Warning, "endpoint "+name, err.Error(), "")
+		h.found(testbed.Warning, "endpoint "+name, err.Error(), "")
 	}
 }
 

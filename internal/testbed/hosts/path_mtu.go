@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // sizes finds how large packets each path in force carries, by some of UDP: what lets the
@@ -32,16 +33,16 @@ func (h *Hosts) sizesOf(ctx context.Context, p place) {
 	forward, reverse := o.Metrics["path_mtu_bytes"], o.Metrics["reverse_path_mtu_bytes"]
 	switch {
 	case probe.ReasonOf(err) == probe.Unsupported:
-		h.found(Note, where, "how large packets it carries is not known: "+plain(err), "")
+		h.found(testbed.Note, where, "how large packets it carries is not known: "+plain(err), "")
 	case err != nil:
 		h.withoutUDP(where, p, err)
 	case o.Effective["path_mtu_limit"] == measurement.MTUBlackHole:
-		h.found(Warning, where, fmt.Sprintf("packets of more than %.0f B vanish on the way, and no ICMP message says so", forward),
+		h.found(testbed.Warning, where, fmt.Sprintf("packets of more than %.0f B vanish on the way, and no ICMP message says so", forward),
 			"have what drops them answer that they are too big (RFC 1191, RFC 8201), or clamp the MSS, or lower the MTU at both ends; tests whose packets are larger fail")
 	case reverse > 0 && reverse < forward:
-		h.found(Note, where, fmt.Sprintf("carries packets of %.0f B forward and %.0f B reverse", forward, reverse), "")
+		h.found(testbed.Note, where, fmt.Sprintf("carries packets of %.0f B forward and %.0f B reverse", forward, reverse), "")
 	default:
-		h.found(Note, where, fmt.Sprintf("carries packets of %.0f B", forward), "")
+		h.found(testbed.Note, where, fmt.Sprintf("carries packets of %.0f B", forward), "")
 	}
 }
 
@@ -56,8 +57,8 @@ func (h *Hosts) withoutUDP(where string, p place, why error) {
 	}
 	text := "packets of UDP do not get through: " + plain(why)
 	if len(over) == 0 {
-		h.found(Note, where, text+"; no test of the experiment needs them", "")
+		h.found(testbed.Note, where, text+"; no test of the experiment needs them", "")
 		return
 	}
-	h.found(Warning, where, text, fmt.Sprintf("open port %d of UDP towards %s on the way, or leave out what needs it: %s", p.to.Port(), h.e.Destination, strings.Join(over, ", ")))
+	h.found(testbed.Warning, where, text, fmt.Sprintf("open port %d of UDP towards %s on the way, or leave out what needs it: %s", p.to.Port(), h.e.Destination, strings.Join(over, ", ")))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/hosts"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -21,13 +22,13 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct {
 		name, drop string
 		e          *experiment.Experiment
-		severity   hosts.Severity
+		severity   testbed.Severity
 		says       string
 	}{
-		{"all pass", "", n.e, hosts.Note, "path routed: carries packets of 1500 B"},
-		{"large ones vanish", "udp length > 1200 drop;", n.e, hosts.Warning, "path routed: packets of more than 1220 B vanish on the way, and no ICMP message says so; have what drops them"},
-		{"none of UDP, which a test needs", "meta l4proto udp drop;", &needy, hosts.Warning, "open port 5201 of UDP towards b on the way, or leave out what needs it: packets"},
-		{"none of UDP, which nothing needs", "meta l4proto udp drop;", n.e, hosts.Note, "no test of the experiment needs them"},
+		{"all pass", "", n.e, testbed.Note, "path routed: carries packets of 1500 B"},
+		{"large ones vanish", "udp length > 1200 drop;", n.e, testbed.Warning, "path routed: packets of more than 1220 B vanish on the way, and no ICMP message says so; have what drops them"},
+		{"none of UDP, which a test needs", "meta l4proto udp drop;", &needy, testbed.Warning, "open port 5201 of UDP towards b on the way, or leave out what needs it: packets"},
+		{"none of UDP, which nothing needs", "meta l4proto udp drop;", n.e, testbed.Note, "no test of the experiment needs them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rules := "flush ruleset; table ip firewall { chain input { type filter hook input priority 0; " + c.drop + " }; }"

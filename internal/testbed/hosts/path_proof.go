@@ -34,23 +34,23 @@ func (h *Hosts) chooseProofs(ctx context.Context) {
 func (h *Hosts) chooseProof(ctx context.Context, p *place) {
 	where := "path " + p.Name
 	if p.Proof == result.ProofTTL {
-		h.found(Note, where, "is not traced: the TTL on arrival is the proof", "")
+		h.found(testbed.Note, where, "is not traced: the TTL on arrival is the proof", "")
 		return
 	}
 	way, shows, errs := h.bestWay(ctx, *p)
 	switch {
 	case way == result.ProofTrace:
-		h.found(Note, where, "a trace shows "+shows, "")
+		h.found(testbed.Note, where, "a trace shows "+shows, "")
 	case way == result.ProofTraceBack:
 		text := fmt.Sprintf("%s traces back to %s and sees %s; that proves the way back, and the time to live on arrival the way there", h.e.Destination, h.e.Source, shows)
 		if len(errs) > 0 {
 			text = joined(errs) + ", so " + text
 		}
-		h.found(Note, where, text, "")
+		h.found(testbed.Note, where, text, "")
 	case p.Proof != "":
-		h.found(Wrong, where, fmt.Sprintf("must be proven by %s, but %v", p.Proof, joined(errs)), "leave `proof:` out, or name a possible proof")
+		h.found(testbed.Wrong, where, fmt.Sprintf("must be proven by %s, but %v", p.Proof, joined(errs)), "leave `proof:` out, or name a possible proof")
 	default:
-		h.found(Warning, where, fmt.Sprintf("a trace does not show where it leads: %s", joined(errs)), "the TTL on arrival proves it, if nothing else does")
+		h.found(testbed.Warning, where, fmt.Sprintf("a trace does not show where it leads: %s", joined(errs)), "the TTL on arrival proves it, if nothing else does")
 	}
 	p.Proof, p.shows = cmp.Or(way, result.ProofTTL), shows
 }

@@ -48,18 +48,18 @@ func (h *Hosts) place(context.Context) {
 			p.Proof = result.ProofTTL
 		}
 		if family := h.ofFamily(p.to.Addr()); len(family) == 0 {
-			h.found(Wrong, "path "+p.Name, fmt.Sprintf("goes to %v, and %s has no address of that family", p.to.Addr(), h.e.Source), "give `to:` one of its family; its addresses are "+listed(h.source().addresses()))
+			h.found(testbed.Wrong, "path "+p.Name, fmt.Sprintf("goes to %v, and %s has no address of that family", p.to.Addr(), h.e.Source), "give `to:` one of its family; its addresses are "+listed(h.source().addresses()))
 			continue
 		}
 		if p.From.IsValid() && !h.source().has(p.From) {
-			h.found(Wrong, "path "+p.Name, fmt.Sprintf("begins at %v, which is on no interface of %s", p.From, h.e.Source), "correct `from:`; its addresses are "+listed(h.source().addresses()))
+			h.found(testbed.Wrong, "path "+p.Name, fmt.Sprintf("begins at %v, which is on no interface of %s", p.From, h.e.Source), "correct `from:`; its addresses are "+listed(h.source().addresses()))
 		}
 		if !h.destination().has(p.listen.Addr()) {
 			remedy := "correct `to:`; its addresses are " + listed(h.destination().addresses())
 			if !p.Listen.IsValid() {
 				remedy = "if it is translated on the way (NAT), say with `listen:` which of these it becomes: " + listed(h.destination().addresses())
 			}
-			h.found(Wrong, "path "+p.Name, fmt.Sprintf("ends at %v, which is on no interface of %s", p.listen.Addr(), h.e.Destination), remedy)
+			h.found(testbed.Wrong, "path "+p.Name, fmt.Sprintf("ends at %v, which is on no interface of %s", p.listen.Addr(), h.e.Destination), remedy)
 		}
 		h.places = append(h.places, p)
 	}
@@ -92,7 +92,7 @@ func (h *Hosts) listen(ctx context.Context) {
 		done[p.listen] = true
 		serving := agent.Serving{Token: h.token, IPerf3: h.e.SpeaksIPerf3()}
 		if _, err := far.client.Listen(ctx, p.listen, serving); err != nil {
-			h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s cannot listen at %v: %v", far.Name, p.listen, plain(err)), "another program may have it, such as hopbench for another coordinator: wait until that has ended, or give a free port with `to: ADDRESS:PORT`, and open it along the path")
+			h.found(testbed.Wrong, "path "+p.Name, fmt.Sprintf("%s cannot listen at %v: %v", far.Name, p.listen, plain(err)), "another program may have it, such as hopbench for another coordinator: wait until that has ended, or give a free port with `to: ADDRESS:PORT`, and open it along the path")
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (h *Hosts) prove(ctx context.Context) {
 func (h *Hosts) provePath(ctx context.Context, p place) {
 	proof, err := h.proveToken(ctx, p)
 	if err != nil {
-		h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s does not reach %s at %v: %v", h.e.Source, h.e.Destination, p.to, err), h.unreached(ctx, p, err))
+		h.found(testbed.Wrong, "path "+p.Name, fmt.Sprintf("%s does not reach %s at %v: %v", h.e.Source, h.e.Destination, p.to, err), h.unreached(ctx, p, err))
 		return
 	}
 	text := fmt.Sprintf("%s reaches %s at %v", h.e.Source, h.e.Destination, p.to)
@@ -134,10 +134,10 @@ func (h *Hosts) provePath(ctx context.Context, p place) {
 		text += fmt.Sprintf(", with a time to live of %d left", proof.ReceivedTTL)
 	}
 	if want := p.Expect.ReceivedTTL; want > 0 && proof.ReceivedTTL > 0 && want != proof.ReceivedTTL {
-		h.found(Wrong, "path "+p.Name, fmt.Sprintf("packets arrive with a TTL of %d, but `expect:` has %d: this is another path", proof.ReceivedTTL, want), "find out which path they take, or correct `received_ttl:`")
+		h.found(testbed.Wrong, "path "+p.Name, fmt.Sprintf("packets arrive with a TTL of %d, but `expect:` has %d: this is another path", proof.ReceivedTTL, want), "find out which path they take, or correct `received_ttl:`")
 		return
 	}
-	h.found(Note, "path "+p.Name, text, "")
+	h.found(testbed.Note, "path "+p.Name, text, "")
 }
 
 // alike finds the paths in force of which traces show the same.
@@ -145,7 +145,7 @@ func (h *Hosts) alike(context.Context) {
 	for i, p := range h.places {
 		for _, other := range h.places[:i] {
 			if p.shows != "" && p.Proof == other.Proof && routers(p.shows) == routers(other.shows) && other.shows != "" {
-				h.found(Warning, fmt.Sprintf("paths %s and %s", other.Name, p.Name), "look the same to a trace", "if a hop is to be on one of them only, it is invisible to a trace (a bridge), or a route is wrong")
+				h.found(testbed.Warning, fmt.Sprintf("paths %s and %s", other.Name, p.Name), "look the same to a trace", "if a hop is to be on one of them only, it is invisible to a trace (a bridge), or a route is wrong")
 			}
 		}
 	}

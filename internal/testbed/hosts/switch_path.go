@@ -34,7 +34,7 @@ func (h *Hosts) rehearse(ctx context.Context) {
 		visits, err = h.switcher.Rehearse(ctx)
 	}
 	if err != nil {
-		h.found(Wrong, "switches", err.Error(), "")
+		h.found(testbed.Wrong, "switches", err.Error(), "")
 		return
 	}
 	h.chooseSwitched(ctx)
@@ -43,9 +43,9 @@ func (h *Hosts) rehearse(ctx context.Context) {
 		if v.Settle > 0 {
 			text += fmt.Sprintf(" and %v to settle", v.Settle)
 		}
-		severity, remedy := Note, ""
+		severity, remedy := testbed.Note, ""
 		if strings.Contains(v.Proof, string(inventory.ProofNone)) {
-			severity, remedy = Warning, "a switch that does nothing would look like a hop that costs nothing: have a proof if there can be one"
+			severity, remedy = testbed.Warning, "a switch that does nothing would look like a hop that costs nothing: have a proof if there can be one"
 		}
 		h.found(severity, "path "+v.Path, fmt.Sprintf("%s; proof %s: %s", text, v.Proof, v.Evidence), remedy)
 	}
@@ -53,7 +53,7 @@ func (h *Hosts) rehearse(ctx context.Context) {
 
 // length says how long a run takes whose paths are switched, once that is known.
 func (h *Hosts) length(context.Context) {
-	cost := h.Costs()
+	cost := h.SwitchTime()
 	if cost == 0 {
 		return
 	}
@@ -62,7 +62,7 @@ func (h *Hosts) length(context.Context) {
 		plan = stages.Plan(1)
 	}
 	changes := plan.Switches()
-	h.found(Note, "experiment "+h.e.Name, fmt.Sprintf("takes %s at least: %s, %s of path of about %v each, and a proof before and after each trial",
+	h.found(testbed.Note, "experiment "+h.e.Name, fmt.Sprintf("takes %s at least: %s, %s of path of about %v each, and a proof before and after each trial",
 		words.About(plan.ExpectedDuration()+time.Duration(changes)*cost), quantity.Count(len(plan.Trials), "trial"), quantity.Count(changes, "change"), cost.Round(10*time.Millisecond)), "")
 }
 
@@ -90,12 +90,12 @@ func (h *Hosts) Confirm(ctx context.Context, path string) error {
 	return h.switcher.Confirm(ctx, path)
 }
 
-// Costs is about how long it takes to switch to another path, 0 where all are in force.
-func (h *Hosts) Costs() time.Duration {
+// SwitchTime is about how long it takes to switch to another path, 0 where all are in force.
+func (h *Hosts) SwitchTime() time.Duration {
 	if h.switcher == nil {
 		return 0
 	}
-	return h.switcher.Costs()
+	return h.switcher.SwitchTime()
 }
 
 // at finds where a path is.

@@ -32,7 +32,7 @@ type File struct {
 	// One line for people.
 	Title strict.LineText `json:"title,omitempty"`
 	// What the testbed consists of.
-	Kind string `json:"kind" jsonschema:"enum=hosts,enum=fleet"`
+	Kind KindText `json:"kind"`
 	// Name of the file that holds the token of all ends that are reached by tls:// or
 	// serve://.
 	TokenFile FileText `json:"token_file,omitempty" jsonschema:"example=~/.hopbench-token"`
@@ -50,47 +50,6 @@ type File struct {
 	// The queue that feeds the clients of a fleet with servers; in the fleet's own broker
 	// when left out.
 	Queue *FileQueue `json:"queue,omitempty"`
-}
-
-// FileBroker is where the machines of a fleet join.
-type FileBroker struct {
-	// Address of this machine, with a port if it is not 5203; all its addresses when left
-	// out.
-	Listen AddressText `json:"listen,omitempty"`
-	// Servers of a NATS cluster of yours at which the machines join, separated by commas; a
-	// broker in hopbench's own process when left out.
-	URL ClusterText `json:"url,omitempty" jsonschema:"example=tls://nats-1:4222"`
-	// File with the certificates of who signs those of the cluster's servers; the system's when
-	// left out.
-	CAFile FileText `json:"ca_file,omitempty" jsonschema:"example=nats-ca.pem"`
-	// Name of the file that every machine needs to join, which hopbench makes, and beside
-	// which it keeps a key.
-	JoinFile FileText `json:"join_file" jsonschema:"example=office.join"`
-	// How long a run waits for its machines; 5m when left out.
-	Wait strict.TimeText `json:"wait,omitempty" jsonschema:"example=10m"`
-	// The most machines that are connected at the same time; 1000 when left out.
-	MaxAgents int `json:"max_agents,omitempty" jsonschema:"minimum=2,maximum=100000"`
-}
-
-// FileQueue is the queue that feeds the clients of a fleet with servers.
-type FileQueue struct {
-	// Where it is: in the fleet's own broker (jetstream), at another that speaks AMQP 1.0
-	// (amqp), or in Azure Service Bus (servicebus); jetstream when left out.
-	Driver string `json:"driver,omitempty" jsonschema:"enum=jetstream,enum=amqp,enum=servicebus"`
-	// How long a machine may be silent until its place goes to another; 30s when left out.
-	Lease strict.TimeText `json:"lease,omitempty" jsonschema:"example=1m"`
-	// With driver amqp: address of its broker, with TLS (amqps) or without (amqp).
-	URL BrokerURLText `json:"url,omitempty"`
-	// With driver amqp: address of the queue, as its broker writes it; with servicebus: its
-	// name. Nobody else uses it.
-	Address strict.LineText `json:"address,omitempty" jsonschema:"example=/queue/hopbench"`
-	// With driver amqp: name of the user.
-	User strict.LineText `json:"user,omitempty" jsonschema:"example=hopbench"`
-	// With driver amqp: name of the file that holds the user's password.
-	PasswordFile FileText `json:"password_file,omitempty" jsonschema:"example=~/.amqp-password"`
-	// With driver servicebus: name of the file that holds a connection string, of a policy
-	// that may send and listen.
-	ConnectionFile FileText `json:"connection_file,omitempty" jsonschema:"example=~/.servicebus"`
 }
 
 // FileEndpoints are endpoints by name.
@@ -296,6 +255,8 @@ type FileCSVMeter struct {
 
 // The kinds of text that only a testbed file has.
 type (
+	// KindText is a kind of testbed.
+	KindText string
 	// ReachText says how an end is reached.
 	ReachText string
 	// AddressText is an IP address, with or without a port.
@@ -332,6 +293,7 @@ const (
 // TextRules gives the rule of every kind of text.
 func TextRules() map[reflect.Type]strict.Rule {
 	rules := strict.TextRules()
+	rules[reflect.TypeFor[KindText]()] = strict.Rule{Enum: Kinds()}
 	rules[reflect.TypeFor[ReachText]()] = strict.Rule{Pattern: `^(local|(tls|ssh|serve|fleet)://.+)$`, MaxLength: 400, Example: "ssh://ops@10.0.0.7", Check: strict.Parses(parseReach)}
 	rules[reflect.TypeFor[AddressText]()] = strict.Rule{Pattern: `^\[?[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?\]?(:[0-9]+)?$`, MaxLength: 80, Example: "10.0.0.7", Check: strict.Parses(parseAddress)}
 	rules[reflect.TypeFor[TargetText]()] = strict.Rule{Pattern: `^\[?[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?\]?((:|/)[0-9]+)?$`, MaxLength: 80, Example: "10.0.0.7", Check: strict.Parses(parseTarget)}

@@ -19,6 +19,7 @@ const Format = "hopbench.testbed/1"
 
 // Inventory is a testbed file that is right in itself.
 type Inventory struct {
+	Kind      string // one of Kinds, as result.Testbed has it
 	Name      string
 	Title     string
 	TokenFile string // of the ends that are reached by TLS or served; may be empty

@@ -62,7 +62,7 @@ type loader struct {
 
 func (l *loader) inventory() *Inventory {
 	f := l.file
-	in := &Inventory{Name: string(f.Name), Title: string(f.Title), TokenFile: l.fileName(&f.TokenFile), Dir: l.dir}
+	in := &Inventory{Kind: string(f.Kind), Name: string(f.Name), Title: string(f.Title), TokenFile: l.fileName(&f.TokenFile), Dir: l.dir}
 	for i := range f.Endpoints {
 		in.Endpoints = append(in.Endpoints, l.endpoint(&f.Endpoints[i]))
 	}
@@ -79,11 +79,11 @@ func (l *loader) inventory() *Inventory {
 	l.sets()
 	l.sameWay(in.Paths)
 	l.crossed()
-	if l.isFleet() {
-		in.Broker = l.fleet()
-		in.Queue = l.queue(in.Broker.MaxAgents)
-	} else {
-		l.noFleet()
+	if row := kindRowOf(string(f.Kind)); row.name != "" {
+		l.ofKind(row)
+		if row.load != nil {
+			row.load(l, in)
+		}
 	}
 	return in
 }

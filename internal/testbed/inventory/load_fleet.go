@@ -7,12 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/strict"
 )
-
-// kindFleet is the kind of testbed whose machines join.
-const kindFleet = "fleet"
 
 // Bounds and defaults of fleets.
 const (
@@ -37,45 +35,65 @@ var queuePlaces = map[string]string{
 	driverJetStream: "in the fleet's own broker", driverAMQP: "at an AMQP broker", driverServiceBus: "in Service Bus",
 }
 
-func (l *loader) isFleet() bool { return l.file.Kind == kindFleet }
+// FileBroker is where the machines of a fleet join.
+type FileBroker struct {
+	// Address of this machine, with a port if it is not 5203; all its addresses when left
+	// out.
+	Listen AddressText `json:"listen,omitempty"`
+	// Servers of a NATS cluster of yours at which the machines join, separated by commas; a
+	// broker in hopbench's own process when left out.
+	URL ClusterText `json:"url,omitempty" jsonschema:"example=tls://nats-1:4222"`
+	// File with the certificates of who signs those of the cluster's servers; the system's when
+	// left out.
+	CAFile FileText `json:"ca_file,omitempty" jsonschema:"example=nats-ca.pem"`
+	// Name of the file that every machine needs to join, which hopbench makes, and beside
+	// which it keeps a key.
+	JoinFile FileText `json:"join_file" jsonschema:"example=office.join"`
+	// How long a run waits for its machines; 5m when left out.
+	Wait strict.TimeText `json:"wait,omitempty" jsonschema:"example=10m"`
+	// The most machines that are connected at the same time; 1000 when left out.
+	MaxAgents int `json:"max_agents,omitempty" jsonschema:"minimum=2,maximum=100000"`
+}
 
-// fleet is where the machines of a fleet join. It checks that the file has nothing that only
-// hosts have.
-func (l *loader) fleet() *Broker {
+// FileQueue is the queue that feeds the clients of a fleet with servers.
+type FileQueue struct {
+	// Where it is: in the fleet's own broker (jetstream), at another that speaks AMQP 1.0
+	// (amqp), or in Azure Service Bus (servicebus); jetstream when left out.
+	Driver string `json:"driver,omitempty" jsonschema:"enum=jetstream,enum=amqp,enum=servicebus"`
+	// How long a machine may be silent until its place goes to another; 30s when left out.
+	Lease strict.TimeText `json:"lease,omitempty" jsonschema:"example=1m"`
+	// With driver amqp: address of its broker, with TLS (amqps) or without (amqp).
+	URL BrokerURLText `json:"url,omitempty"`
+	// With driver amqp: address of the queue, as its broker writes it; with servicebus: its
+	// name. Nobody else uses it.
+	Address strict.LineText `json:"address,omitempty" jsonschema:"example=/queue/hopbench"`
+	// With driver amqp: name of the user.
+	User strict.LineText `json:"user,omitempty" jsonschema:"example=hopbench"`
+	// With driver amqp: name of the file that holds the user's password.
+	PasswordFile FileText `json:"password_file,omitempty" jsonschema:"example=~/.amqp-password"`
+	// With driver servicebus: name of the file that holds a connection string, of a policy
+	// that may send and listen.
+	ConnectionFile FileText `json:"connection_file,omitempty" jsonschema:"example=~/.servicebus"`
+}
+
+// fleet is where the machines of a fleet join, and the queue that feeds its clients.
+func (l *loader) fleet(in *Inventory) {
+	for i := range l.file.Paths {
+		p := &l.file.Paths[i]
+		if result.PathProof(p.Value.Proof) == result.ProofTraceBack {
+			l.Wrong(&p.Value.Proof, "leave it out, or write trace or received_ttl", "path %q is to be traced back, and of a fleet the sources trace", p.Key)
+		}
+		if x := p.Value.Expect; x != nil && x.Hops > 0 && result.PathProof(p.Value.Proof) == result.ProofTTL {
+			l.Wrong(&x.Hops, "leave it out, or expect a received_ttl", "path %q expects hops, and is not to be traced", p.Key)
+		}
+	}
+	in.Broker = l.broker()
+	in.Queue = l.queue(in.Broker.MaxAgents)
+}
+
+// broker is where the machines of a fleet join.
+func (l *loader) broker() *Broker {
 	f := l.file
-	for i := range f.Endpoints {
-		e := &f.Endpoints[i]
-		if r := strict.Parsed(parseReach, e.Value.Reach); e.Value.Reach != "" && r.Scheme != ReachFleet {
-			l.Wrong(&e.Value.Reach, "write fleet://NAME=VALUE, with a label that its machines are started with", "endpoint %q is reached by %s, and the machines of a fleet join by themselves", e.Key, r.Scheme)
-		}
-	}
-	for i := range f.Paths {
-		v := &f.Paths[i].Value
-		if t := strict.Parsed(parseTarget, v.To); t.address.IsValid() {
-			bits := t.address.Addr().BitLen()
-			l.Wrong(&v.To, fmt.Sprintf("write the network, as in %v/%d, or one that is larger", t.address.Addr(), bits), "path %q leads to one address, and each destination of a fleet has its own", f.Paths[i].Key)
-		}
-		for _, other := range []struct {
-			key   string
-			field any
-		}{{"listen", &v.Listen}, {"from", &v.From}, {"set", &v.Set}, {"hops", &v.Hops}} {
-			if l.Written(other.field) {
-				l.Misplaced(other.field, "leave it out", "path %q has %s:, which paths of a fleet have not", f.Paths[i].Key, other.key)
-			}
-		}
-		if result.PathProof(v.Proof) == result.ProofTraceBack {
-			l.Wrong(&v.Proof, "leave it out, or write trace or received_ttl", "path %q is to be traced back, and of a fleet the sources trace", f.Paths[i].Key)
-		}
-		if v.Expect != nil && v.Expect.Hops > 0 && result.PathProof(v.Proof) == result.ProofTTL {
-			l.Wrong(&v.Expect.Hops, "leave it out, or expect a received_ttl", "path %q expects hops, and is not to be traced", f.Paths[i].Key)
-		}
-	}
-	if l.Written(&f.Switches) {
-		l.Misplaced(&f.Switches, "leave it out", "a fleet has no switches")
-	}
-	if l.Written(&f.Hops) {
-		l.Misplaced(&f.Hops, "leave it out", "the figures of hops are not read in a fleet")
-	}
 	if f.Broker == nil {
 		l.Wrong(&f.Kind, "add broker: {join_file: fleet.join}", "a fleet needs a broker, where its machines join")
 		return &Broker{}
@@ -155,25 +173,17 @@ func (l *loader) amqpQueue(f *FileQueue) *AMQPQueue {
 	return &AMQPQueue{URL: strict.Parsed(parseBrokerURL, f.URL), Address: string(f.Address), User: string(f.User), PasswordFile: l.fileName(&f.PasswordFile)}
 }
 
-// noFleet checks that a file of hosts has nothing that only fleets have.
-func (l *loader) noFleet() {
-	f := l.file
-	for i := range f.Endpoints {
-		e := &f.Endpoints[i]
-		if strict.Parsed(parseReach, e.Value.Reach).Scheme == ReachFleet {
-			l.Wrong(&e.Value.Reach, "write kind: fleet, or local, tls://HOST:PORT, ssh://USER@HOST or serve://HOST:PORT", "endpoint %q is machines of a fleet, and the testbed is none", e.Key)
+// enoughAgents checks that the broker admits the machines of all pairs of an experiment.
+func (l *loader) enoughAgents(e *experiment.Experiment) {
+	b := l.file.Broker
+	if b == nil {
+		return // reported where it was read
+	}
+	if need := 2 * e.Pairs; need > maxAgents(b) {
+		field := any(&b.MaxAgents)
+		if !l.Written(field) {
+			field = &l.file.Broker
 		}
-	}
-	for i := range f.Paths {
-		v := &f.Paths[i].Value
-		if t := strict.Parsed(parseTarget, v.To); t.network.IsValid() {
-			l.Wrong(&v.To, "write the destination's address", "path %q leads to a network, and a path between hosts to one address", f.Paths[i].Key)
-		}
-	}
-	if f.Broker != nil {
-		l.Misplaced(&f.Broker, "leave it out, or write kind: fleet", "only a fleet has a broker")
-	}
-	if f.Queue != nil {
-		l.Misplaced(&f.Queue, "leave it out, or write kind: fleet", "only a fleet has a queue")
+		l.Wrong(field, fmt.Sprintf("write max_agents: %d, and some for spares", need), "experiment %s has %d pairs, which are %d machines, and the broker admits %d", e.Name, e.Pairs, need, maxAgents(b))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/strict/stricttest"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -99,20 +100,39 @@ func TestGoodFile(t *testing.T) {
 	}
 }
 
-// The starting point is a file that is right in itself.
-func TestStartingPointLoads(t *testing.T) {
-	in, err := Load("hosts.yaml", []byte(Hosts()), nil)
-	testutil.OK(t, err)
-	if len(in.Endpoints) != 2 || len(in.Paths) != 3 || len(in.Switches) != 1 {
-		t.Errorf("loaded %+v", in)
+// A kind that there is not is answered with those that there are.
+func TestUnknownKind(t *testing.T) {
+	_, err := Load("my.yaml", []byte(strings.Replace(string(start(t, result.TestbedHosts)), "kind: hosts", "kind: terraform", 1)), nil)
+	if want := `kind cannot be "terraform"; write ` + kind.Either(Kinds()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v", err)
 	}
+}
+
+// Every kind of testbed has a starting point, in its package, which is a file of that kind
+// that is right in itself.
+func TestStartingPointsLoad(t *testing.T) {
+	for _, name := range Kinds() {
+		in, err := Load("start.yaml", start(t, name), nil)
+		testutil.OK(t, err)
+		if in.Kind != name || len(in.Endpoints) < 2 || len(in.Paths) < 2 {
+			t.Errorf("%s: loaded %+v", name, in)
+		}
+	}
+}
+
+func start(t testing.TB, kind string) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../" + kind + "/start.yaml")
+	testutil.OK(t, err)
+	return text
 }
 
 // FuzzLoad: whatever the bytes, loading ends with values that agree with each other, or
 // with strict.Errors that point into the file.
 func FuzzLoad(f *testing.F) {
-	f.Add([]byte(Hosts()))
-	f.Add([]byte(Fleet()))
+	for _, name := range Kinds() {
+		f.Add(start(f, name))
+	}
 	for _, text := range testutil.Files(f, "testdata/*/*.yaml") {
 		f.Add(text)
 	}
@@ -184,10 +204,10 @@ func TestFleet(t *testing.T) {
 	}
 	many := anExperiment(t)
 	many.Pairs = defaultMaxAgents/2 + 1
-	if _, err := Load("fleet.yaml", []byte(Fleet()), many); err == nil || !strings.Contains(err.Error(), "experiment fw has 501 pairs, which are 1002 machines, and the broker admits 1000; write max_agents: 1002") {
+	if _, err := Load("fleet.yaml", start(t, result.TestbedFleet), many); err == nil || !strings.Contains(err.Error(), "experiment fw has 501 pairs, which are 1002 machines, and the broker admits 1000; write max_agents: 1002") {
 		t.Errorf("more pairs than the broker admits: %v", err)
 	}
-	in, err = Load("fleet.yaml", []byte(Fleet()), nil)
+	in, err = Load("fleet.yaml", start(t, result.TestbedFleet), nil)
 	testutil.OK(t, err)
 	if in.Queue != (Queue{Lease: DefaultLease}) || in.Broker.Wait != defaultWait || in.Broker.MaxAgents != defaultMaxAgents || len(in.Alike()) != 0 {
 		t.Errorf("%+v", in)

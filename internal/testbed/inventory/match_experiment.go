@@ -33,15 +33,8 @@ func (l *loader) against(e *experiment.Experiment) {
 		l.Wrong(&end.Value.Reach, "have it reached by local, ssh:// or tls://", "endpoint %q is the source of experiment %s, and hopbench serve is only ever a destination", end.Key, e.Name)
 	}
 	l.carried(e)
-	if need := 2 * e.Pairs; l.isFleet() && l.file.Broker != nil && need > maxAgents(l.file.Broker) {
-		field := any(&l.file.Broker.MaxAgents)
-		if !l.Written(field) {
-			field = &l.file.Broker
-		}
-		l.Wrong(field, fmt.Sprintf("write max_agents: %d, and some for spares", need), "experiment %s has %d pairs, which are %d machines, and the broker admits %d", e.Name, e.Pairs, need, maxAgents(l.file.Broker))
-	}
-	if e.Pairs > 1 && !l.isFleet() {
-		l.Wrong(&l.file.Endpoints, "give the experiment pairs: 1", "experiment %s has %d pairs of a source and a destination, and a testbed of hosts has one", e.Name, e.Pairs)
+	if match := kindRowOf(string(l.file.Kind)).match; match != nil {
+		match(l, e)
 	}
 }
 

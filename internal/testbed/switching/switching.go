@@ -217,9 +217,9 @@ func (s *Switcher) Confirm(ctx context.Context, path string) error {
 	return nil
 }
 
-// Costs is about how long a switch to another path takes, its settling included; 0
+// SwitchTime is about how long a switch to another path takes, its settling included; 0
 // before the rehearsal.
-func (s *Switcher) Costs() time.Duration {
+func (s *Switcher) SwitchTime() time.Duration {
 	var total time.Duration
 	n := 0
 	for _, v := range s.visits {

@@ -46,7 +46,7 @@ func TestSwitch(t *testing.T) {
 		if len(visits) != 2 || visits[0].Changed || !visits[1].Changed || visits[1].Settle != w.Settle || visits[1].Evidence != "s0-v1 192.0.2.1" {
 			t.Errorf("rehearsed %+v", visits)
 		}
-		if c := s.Costs(); c < w.Settle || c > w.Settle+10*time.Second {
+		if c := s.SwitchTime(); c < w.Settle || c > w.Settle+10*time.Second {
 			t.Errorf("a switch costs %v", c)
 		}
 		text, err := os.ReadFile(dir + "/bed.yaml.found")
@@ -92,7 +92,7 @@ func TestPathsWithoutSwitches(t *testing.T) {
 	testutil.OK(t, s.Confirm(t.Context(), "b"))
 	restored, err := s.Restore(t.Context())
 	testutil.OK(t, err)
-	if done.Changed || done.Set != nil || len(restored) > 0 || s.Costs() != 0 {
+	if done.Changed || done.Set != nil || len(restored) > 0 || s.SwitchTime() != 0 {
 		t.Errorf("did %+v, restored %v", done, restored)
 	}
 }

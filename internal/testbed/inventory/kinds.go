@@ -1,0 +1,132 @@
+package inventory
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/strict"
+)
+
+// kindRow is what a kind of testbed is to its file.
+type kindRow struct {
+	name string // as result.Testbed has it
+	// keys of File, and of FilePath, that not all kinds take.
+	keys, pathKeys []string
+	// reach are the ways to its endpoints, forms how they are written.
+	reach []Scheme
+	forms string
+	// networks says that a path leads to a network, in which each destination has its own
+	// address; otherwise it leads to one address.
+	networks bool
+	// load reads the keys of the kind's own and checks what only it demands; match checks
+	// that an experiment can run there. Either may be nil.
+	load  func(*loader, *Inventory)
+	match func(*loader, *experiment.Experiment)
+}
+
+// kindTable has a row for every kind, in the order of documents.
+func kindTable() []kindRow {
+	return []kindRow{
+		{
+			name: result.TestbedHosts, keys: []string{"switches", "hops"}, pathKeys: []string{"listen", "from", "set", "hops"},
+			reach: []Scheme{ReachLocal, ReachTLS, ReachSSH, ReachServe}, forms: "local, tls://HOST:PORT, ssh://USER@HOST or serve://HOST:PORT",
+			match: (*loader).onePair,
+		},
+		{
+			name: result.TestbedFleet, keys: []string{"broker", "queue"},
+			reach: []Scheme{ReachFleet}, forms: "fleet://NAME=VALUE, with a label that its machines are started with",
+			networks: true, load: (*loader).fleet, match: (*loader).enoughAgents,
+		},
+	}
+}
+
+// Kinds lists the kinds of testbeds that files describe.
+func Kinds() (names []string) {
+	for _, r := range kindTable() {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// kindRowOf is the row of a kind, an empty one for a kind that there is not.
+func kindRowOf(name string) kindRow {
+	rows := kindTable()
+	if i := slices.IndexFunc(rows, func(r kindRow) bool { return r.name == name }); i >= 0 {
+		return rows[i]
+	}
+	return kindRow{}
+}
+
+// takers are the kinds that take a key, which keys gives of a row; all where no kind has it
+// as its own.
+func takers(key string, keys func(kindRow) []string) (names []string) {
+	for _, r := range kindTable() {
+		if slices.Contains(keys(r), key) {
+			names = append(names, r.name)
+		}
+	}
+	if len(names) == 0 {
+		return Kinds()
+	}
+	return names
+}
+
+// reaching lists the kinds whose endpoints can be reached that way, for a message.
+func reaching(s Scheme) string {
+	var names []string
+	for _, r := range kindTable() {
+		if slices.Contains(r.reach, s) {
+			names = append(names, r.name)
+		}
+	}
+	return kind.Either(names)
+}
+
+func keysOfFile(r kindRow) []string { return r.keys }
+func keysOfPath(r kindRow) []string { return r.pathKeys }
+
+// ofKind checks that the file has nothing that its kind of testbed does not take. It says
+// nothing of a kind that there is not, which is a mistake already.
+func (l *loader) ofKind(row kindRow) {
+	l.onlyKeys(l.file, row, keysOfFile, "the file has ")
+	for i := range l.file.Endpoints {
+		e := &l.file.Endpoints[i]
+		if r := strict.Parsed(parseReach, e.Value.Reach); r.Scheme != "" && !slices.Contains(row.reach, r.Scheme) {
+			l.Wrong(&e.Value.Reach, "write kind: "+reaching(r.Scheme)+", or "+row.forms, "endpoint %q is reached by %s, which is not for kind: %s", e.Key, r.Scheme, row.name)
+		}
+	}
+	for i := range l.file.Paths {
+		p := &l.file.Paths[i]
+		l.onlyKeys(&p.Value, row, keysOfPath, fmt.Sprintf("path %q has ", p.Key))
+		switch t := strict.Parsed(parseTarget, p.Value.To); {
+		case row.networks && t.address.IsValid():
+			bits := t.address.Addr().BitLen()
+			l.Wrong(&p.Value.To, fmt.Sprintf("write the network, as in %v/%d, or one that is larger", t.address.Addr(), bits), "path %q leads to one address, and with kind: %s each destination has its own", p.Key, row.name)
+		case !row.networks && t.network.IsValid():
+			l.Wrong(&p.Value.To, "write the destination's address", "path %q leads to a network, and with kind: %s each path leads to one address", p.Key, row.name)
+		}
+	}
+}
+
+// onlyKeys refuses the keys of a part of the file, a pointer to a struct, that a kind does
+// not take.
+func (l *loader) onlyKeys(part any, row kindRow, keys func(kindRow) []string, where string) {
+	v := reflect.ValueOf(part).Elem()
+	for i, key := range strict.KeysOf(v.Type()) {
+		of := takers(key, keys)
+		if field := v.Field(i).Addr().Interface(); !slices.Contains(of, row.name) && l.Written(field) {
+			l.Misplaced(field, "leave it out, or write kind: "+kind.Either(of), "%s%s:, which is not for kind: %s", where, key, row.name)
+		}
+	}
+}
+
+// onePair checks that an experiment has one pair of ends.
+func (l *loader) onePair(e *experiment.Experiment) {
+	if e.Pairs > 1 {
+		l.Wrong(&l.file.Endpoints, "give the experiment pairs: 1", "experiment %s has %d pairs of a source and a destination, and a testbed of hosts has one", e.Name, e.Pairs)
+	}
+}
