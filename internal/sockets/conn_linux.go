@@ -365,12 +365,6 @@ func (c *Conn) OutOfOrder() int64 { return value(c, tcpstate.OutOfOrder) }
 // MSS is the largest segment this end sends, 0 if unknown.
 func (c *Conn) MSS() int { return value(c, tcpstate.MSS) }
 
-// ReceiveBuffer is the kernel's receive buffer in bytes, overhead included.
-func (c *Conn) ReceiveBuffer() int { return value(c, tcpstate.ReceiveBuffer) }
-
-// SendBuffer is the kernel's send buffer in bytes, overhead included.
-func (c *Conn) SendBuffer() int { return value(c, tcpstate.SendBuffer) }
-
 // value asks for one of a connection, 0 once it is closed.
 func value[T int | int64](c *Conn, of func(fd int) T) (v T) {
 	_ = c.ask(func() error {

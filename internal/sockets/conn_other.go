@@ -188,11 +188,10 @@ func (c *Conn) TCPInfo(at time.Duration) (info measurement.TCPInfo, err error) {
 // MSS is the largest segment this end sends, 0 if unknown.
 func (c *Conn) MSS() int { return c.value(tcpstate.MSS) }
 
-// ReceiveBuffer is the system's receive buffer in bytes.
-func (c *Conn) ReceiveBuffer() int { return c.value(tcpstate.ReceiveBuffer) }
-
-// SendBuffer is the system's send buffer in bytes.
-func (c *Conn) SendBuffer() int { return c.value(tcpstate.SendBuffer) }
+// InForce is what of the options the system says of a connected socket.
+func (c *Conn) InForce() Options {
+	return Options{SendBuffer: c.value(tcpstate.SendBuffer), ReceiveBuffer: c.value(tcpstate.ReceiveBuffer), MSS: c.MSS()}
+}
 
 // value asks for one of a connection, 0 once it is closed.
 func (c *Conn) value(of func(fd int) int) (v int) {
@@ -311,9 +310,6 @@ func (c *Conn) SetOptions(o Options) error {
 // SetPacing is not supported here.
 func (c *Conn) SetPacing(float64) error { return ErrUnsupported }
 
-// DSCP is unknown here.
-func (c *Conn) DSCP() int { return 0 }
-
 // MultipathTCP is false: only Linux has it.
 func (c *Conn) MultipathTCP() bool { return false }
 
@@ -323,9 +319,6 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 		return fmt.Errorf("bind to interface %s: %w", device, ErrUnsupported)
 	}
 }
-
-// UnsentLowWater is 0: nothing bounds it here.
-func (c *Conn) UnsentLowWater() int { return 0 }
 
 // SetReceiveLowWater does nothing here.
 func (c *Conn) SetReceiveLowWater(int, time.Duration) error { return nil }

@@ -1,6 +1,8 @@
 package sockets
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -10,15 +12,18 @@ import (
 // of any version.
 func Paces(congestion string) bool { return strings.HasPrefix(congestion, "bbr") }
 
-// Options are what a test asks of a TCP socket beyond the defaults; a zero
-// field asks nothing. Other systems than Linux refuse those with a tag, by its name.
+// Options are what a test asks of a TCP socket beyond the defaults, where a zero
+// field asks nothing, or what is in force there, where it is unknown. Other systems than
+// Linux refuse those with the tag linux, by its name. The tags sends and receives name what
+// is in force in the result of an end that does so.
 type Options struct {
 	// SendBuffer and ReceiveBuffer are in bytes, as asked: Linux doubles them.
-	SendBuffer, ReceiveBuffer int
-	MSS                       int `linux:"MSS"`  // bytes
-	DSCP                      int `linux:"DSCP"` // RFC 2474, 0 to 63
+	SendBuffer    int `sends:"send_buffer_bytes"`
+	ReceiveBuffer int `receives:"receive_buffer_bytes"`
+	MSS           int `linux:"MSS" sends:"mss_bytes"`             // bytes
+	DSCP          int `linux:"DSCP" sends:"dscp" receives:"dscp"` // RFC 2474, 0 to 63
 	// CongestionControl is the kernel's name of the algorithm.
-	CongestionControl string `linux:"congestion control"`
+	CongestionControl string `linux:"congestion control" sends:"congestion_control"`
 	// Device is the network interface that the socket is bound to.
 	Device string `linux:"device"`
 	// ReusePort takes the chosen local port although the last test's
@@ -30,7 +35,23 @@ type Options struct {
 	LatePort bool
 	// Backlog bounds in bytes what waits in the socket unsent, 0 does not
 	// (TCP_NOTSENT_LOWAT, tcp(7)).
-	Backlog int
+	Backlog int `sends:"unsent_low_water_bytes"`
+}
+
+// Effective is what a result says of the options in force at an end that sends or receives,
+// by the names of their tags, without those that are unknown.
+func (o Options) Effective(sends bool) map[string]string {
+	end := "receives"
+	if sends {
+		end = "sends"
+	}
+	effective := map[string]string{}
+	for i, all := 0, reflect.ValueOf(o); i < all.NumField(); i++ {
+		if name := all.Type().Field(i).Tag.Get(end); name != "" && !all.Field(i).IsZero() {
+			effective[name] = fmt.Sprint(all.Field(i))
+		}
+	}
+	return effective
 }
 
 // OptionsOf is what a spec asks of the socket of one flow. Only DSCP and MSS are for the

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/sockets/tcpstate"
 )
 
 // option is one socket option to be set.
@@ -79,6 +81,18 @@ func (o Options) options(six bool) []option {
 	return list
 }
 
+// InForce is what of the options the kernel says of a connected socket.
+func (c *Conn) InForce() Options {
+	dscp := c.intOption(unix.IPPROTO_IP, unix.IP_TOS)
+	if c.overIPv6() {
+		dscp = c.intOption(unix.IPPROTO_IPV6, unix.IPV6_TCLASS)
+	}
+	return Options{
+		SendBuffer: value(c, tcpstate.SendBuffer), ReceiveBuffer: value(c, tcpstate.ReceiveBuffer), MSS: c.MSS(), DSCP: dscp >> 2,
+		CongestionControl: c.CongestionControl(), Backlog: max(c.intOption(unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT), 0), // UINT_MAX bounds nothing
+	}
+}
+
 // SetPacing bounds what the socket sends (SO_MAX_PACING_RATE, socket(7)).
 func (c *Conn) SetPacing(bitsPerSecond float64) error {
 	rate := uint64(max(math.Ceil(bitsPerSecond/8), 1))
@@ -87,14 +101,6 @@ func (c *Conn) SetPacing(bitsPerSecond float64) error {
 		return fmt.Errorf("pace to %g bit/s: %w", bitsPerSecond, err)
 	}
 	return nil
-}
-
-// DSCP is the mark of the packets that the socket sends.
-func (c *Conn) DSCP() int {
-	if c.overIPv6() {
-		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_TCLASS) >> 2
-	}
-	return c.intOption(unix.IPPROTO_IP, unix.IP_TOS) >> 2
 }
 
 // MultipathTCP says whether the connection uses MPTCP (RFC 8684) and did not
@@ -168,9 +174,6 @@ func congestionControl(fd int) string {
 	}
 	return name
 }
-
-// UnsentLowWater bounds in bytes what waits in the socket unsent, 0 where nothing does.
-func (c *Conn) UnsentLowWater() int { return c.intOption(unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT) }
 
 // NoDelay turns Nagle's algorithm off.
 func (c *Conn) NoDelay() error {

@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -12,24 +13,10 @@ import (
 
 // Every field of Options is set on a socket, and the kernel says so.
 func TestEachOptionIsSet(t *testing.T) {
-	values := map[string]any{"DSCP": 46, "CongestionControl": "reno", "Device": "lo"}
 	fields := reflect.TypeFor[Options]()
 	for i := range fields.NumField() {
 		field := fields.Field(i)
-		var o Options
-		value := values[field.Name]
-		switch to := reflect.ValueOf(&o).Elem().Field(i); {
-		case value != nil:
-			to.Set(reflect.ValueOf(value))
-		case field.Type == reflect.TypeFor[time.Duration]():
-			to.SetInt(int64(20 * time.Second))
-		case field.Type == reflect.TypeFor[int]():
-			to.SetInt(20_000)
-		case field.Type == reflect.TypeFor[bool]():
-			to.SetBool(true)
-		default:
-			t.Fatalf("%s: which value would it have?", field.Name)
-		}
+		o := only(t, i)
 		for _, six := range []bool{false, true} {
 			asked := o.options(six)
 			if len(asked) != 1 {
@@ -53,6 +40,53 @@ func TestEachOptionIsSet(t *testing.T) {
 			testutil.OK(t, err)
 			if buffer := want.key == unix.SO_SNDBUF || want.key == unix.SO_RCVBUF; got != want.value && !(buffer && got == 2*want.value) {
 				t.Errorf("%s is %d", want.what, got)
+			}
+		}
+	}
+}
+
+// only asks for one option, the field of that index.
+func only(t *testing.T, i int) (o Options) {
+	t.Helper()
+	field := reflect.TypeFor[Options]().Field(i)
+	value := map[string]any{"DSCP": 46, "CongestionControl": "reno", "Device": "lo"}[field.Name]
+	switch to := reflect.ValueOf(&o).Elem().Field(i); {
+	case value != nil:
+		to.Set(reflect.ValueOf(value))
+	case field.Type == reflect.TypeFor[time.Duration]():
+		to.SetInt(int64(20 * time.Second))
+	case field.Type == reflect.TypeFor[int]():
+		to.SetInt(20_000)
+	case field.Type == reflect.TypeFor[bool]():
+		to.SetBool(true)
+	default:
+		t.Fatalf("%s: which value would it have?", field.Name)
+	}
+	return o
+}
+
+// What a result is to say of an option is what the kernel says after it was set.
+func TestEachOptionIsInForce(t *testing.T) {
+	fields := reflect.TypeFor[Options]()
+	for i := range fields.NumField() {
+		field := fields.Field(i)
+		sends, receives := field.Tag.Get("sends"), field.Tag.Get("receives")
+		if sends == "" && receives == "" {
+			continue
+		}
+		for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+			near, _ := conns(t, address)
+			o := only(t, i)
+			testutil.OK(t, near.SetOptions(o))
+			want, got := reflect.ValueOf(o).Field(i), reflect.ValueOf(near.InForce()).Field(i)
+			doubled := want.CanInt() && got.Int() == 2*want.Int() // buffers
+			if negotiated := field.Name == "MSS"; got.IsZero() || !got.Equal(want) && !doubled && !negotiated {
+				t.Errorf("%s over %s: %v is in force, %v was asked for", field.Name, address, got, want)
+			}
+			for name, end := range map[string]bool{sends: true, receives: false} {
+				if text := near.InForce().Effective(end)[name]; name != "" && text != fmt.Sprint(got) {
+					t.Errorf("%s over %s: the result says %q", name, address, text)
+				}
 			}
 		}
 	}

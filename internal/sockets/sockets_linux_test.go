@@ -256,8 +256,8 @@ func TestFacts(t *testing.T) {
 	if info.At != 1 || info.MSS <= 0 || info.CongestionWindow <= 0 || info.PathMTU <= 0 || info.RTT <= 0 {
 		t.Errorf("TCP_INFO: %+v", info)
 	}
-	if near.MSS() <= 0 || near.SendBuffer() <= 0 || near.ReceiveBuffer() <= 0 {
-		t.Errorf("MSS %d, buffers %d and %d", near.MSS(), near.SendBuffer(), near.ReceiveBuffer())
+	if got := near.InForce(); got.MSS <= 0 || got.SendBuffer <= 0 || got.ReceiveBuffer <= 0 || got.CongestionControl == "" {
+		t.Errorf("in force: %+v", got)
 	}
 	testutil.OK(t, far.ClampWindow(70_000))
 	if got := far.WindowClamp(); got != 70_000 {

@@ -134,20 +134,19 @@ func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts 
 	return tcpinfo.New(conn, start, limit, session.Planned(spec)/time.Duration(limit), rtts)
 }
 
-// effectOf describes how an end moved the bytes of a flow.
-func effectOf(conn *sockets.Conn) map[string]string {
-	e := map[string]string{"flow_scheduling": session.Scheduling(!conn.Attached())}
-	session.SetBytes(e, "dscp", conn.DSCP())
+// effectOf describes how an end moved the bytes of a flow, and with which options.
+func effectOf(conn *sockets.Conn, sends bool) map[string]string {
+	e := conn.InForce().Effective(sends)
+	e["flow_scheduling"] = session.Scheduling(!conn.Attached())
 	return e
 }
 
 func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
-	e := effectOf(r.Conn)
+	e := effectOf(r.Conn, false)
 	e["receive_method"], e["receive_wait"] = r.method(), measurement.WaitBlocking
 	if r.Attached() {
 		e["receive_wait"] = measurement.WaitPoller
 	}
-	session.SetBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
 	session.SetBytes(e, "receive_low_water_bytes", r.lowWater)
 	if spec.WindowBytes > 0 {
 		session.SetBytes(e, "window_clamp_bytes", r.WindowClamp())
@@ -161,18 +160,12 @@ func senderFacts(s *sender, spec measurement.Spec) []string {
 }
 
 func senderEffective(s *sender, spec measurement.Spec) map[string]string {
-	e := effectOf(s.Conn)
+	e := effectOf(s.Conn, true)
 	e["send_method"] = measurement.SentCopy
 	if s.payload.Spliced() {
 		e["send_method"] = measurement.SentSplice
 	}
 	session.SetBytes(e, "send_page_bytes", s.payload.PageBytes())
-	if cc := s.CongestionControl(); cc != "" {
-		e["congestion_control"] = cc
-	}
-	session.SetBytes(e, "send_buffer_bytes", s.SendBuffer())
-	session.SetBytes(e, "unsent_low_water_bytes", s.UnsentLowWater())
-	session.SetBytes(e, "mss_bytes", s.MSS())
 	if spec.MPTCP {
 		e["transport"] = "tcp"
 		if s.MultipathTCP() {

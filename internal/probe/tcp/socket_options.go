@@ -36,14 +36,15 @@ func prepare(conn *sockets.Conn, spec measurement.Spec, sends bool) error {
 
 // differences are sentences about what one end got that is not what was asked.
 func differences(conn *sockets.Conn, spec measurement.Spec, sends bool) []string {
+	got := conn.InForce()
 	if !sends {
-		return append(session.SmallerBuffer("receive", "net.core.rmem_max", spec.ReceiveBufferBytes, conn.ReceiveBuffer()), multipath(conn, spec)...)
+		return append(session.SmallerBuffer("receive", "net.core.rmem_max", spec.ReceiveBufferBytes, got.ReceiveBuffer), multipath(conn, spec)...)
 	}
-	facts := session.SmallerBuffer("send", "net.core.wmem_max", spec.SendBufferBytes, conn.SendBuffer())
+	facts := session.SmallerBuffer("send", "net.core.wmem_max", spec.SendBufferBytes, got.SendBuffer)
 	// TCP's options take up to 40 bytes of a segment (RFC 9293, section 3.1).
 	const tcpOptions = 40
-	if got := conn.MSS(); spec.MSSBytes > 0 && got > 0 && got < spec.MSSBytes-tcpOptions {
-		facts = append(facts, fmt.Sprintf("the MSS is %d bytes although %d were asked for: the path or the other end takes no larger segment", got, spec.MSSBytes))
+	if spec.MSSBytes > 0 && got.MSS > 0 && got.MSS < spec.MSSBytes-tcpOptions {
+		facts = append(facts, fmt.Sprintf("the MSS is %d bytes although %d were asked for: the path or the other end takes no larger segment", got.MSS, spec.MSSBytes))
 	}
 	return append(facts, multipath(conn, spec)...)
 }
