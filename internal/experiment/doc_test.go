@@ -42,6 +42,6 @@ func TestDocMessages(t *testing.T) {
 func TestDocHasEveryKey(t *testing.T) {
 	doc, _ := readDoc(t)
 	stricttest.CheckDocument(t, doc,
-		reflect.TypeFor[File](), reflect.TypeFor[FileEndpoint](), reflect.TypeFor[FilePath](), reflect.TypeFor[FileTunnel](), reflect.TypeFor[FileHop](), reflect.TypeFor[FileScaleOut](),
+		reflect.TypeFor[File](), reflect.TypeFor[FileEndpoint](), reflect.TypeFor[FilePath](), reflect.TypeFor[FileTunnel](),
 		reflect.TypeFor[FileTest](), reflect.TypeFor[FileLength](), reflect.TypeFor[FilePublished](), reflect.TypeFor[FileContrast](), reflect.TypeFor[FilePair](), reflect.TypeFor[FileFigure]())
 }

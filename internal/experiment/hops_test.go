@@ -2,19 +2,37 @@ package experiment
 
 import (
 	"encoding/json"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/strict"
+	"github.com/hopbench/hopbench/internal/strict/stricttest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The document's table of the keys of a hop says of every key, in the order of
-// FileHop, which types can have it.
+// FileHop, which types can have it; it names every type, and those that can be bypassed.
 func TestDocHasEveryKeyOfAHop(t *testing.T) {
-	doc, _ := readDoc(t)
+	text, err := os.ReadFile("../../docs/hops.md")
+	testutil.OK(t, err)
+	doc := string(text)
+	stricttest.CheckDocument(t, doc, reflect.TypeFor[FileHop](), reflect.TypeFor[FileScaleOut]())
+	var bypassed []string
+	for _, r := range hopTable() {
+		if !strings.Contains(doc, "\n| `"+string(r.name)+"` | ") {
+			t.Errorf("the document does not say what a %s models", r.name)
+		}
+		if r.bypass != NoBypass {
+			bypassed = append(bypassed, string(r.name))
+		}
+	}
+	if want := strings.Replace(kind.Either(bypassed), " or ", " and ", 1); !strings.Contains(strings.ReplaceAll(doc, "\n", " "), "of the types "+want) {
+		t.Errorf("the document does not say that %s can be bypassed", want)
+	}
 	_, rows, _ := strings.Cut(doc, "| key | types | value | default |\n|---|---|---|---|\n")
 	rows, _, _ = strings.Cut(rows, "\n\n")
 	var keys []string
