@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/strict"
 )
@@ -259,7 +262,22 @@ func document() strict.Document {
 		Format: Format, Noun: "experiment", Top: "the experiment", Schema: "hopbench experiments schema",
 		Texts: TextRules(), Item: itemName, Renames: renames(),
 		Optional: func(in reflect.Type, key string) bool { return in == reflect.TypeFor[FileFigure]() && key == "kind" },
+		Takes:    takes,
 	}
+}
+
+// takes says whether a hop of its type, or a test of its kind, takes a key.
+func takes(in reflect.Type, key string, text func(key string) string) bool {
+	switch in {
+	case reflect.TypeFor[FileHop]():
+		named := HopType(text("type"))
+		return !slices.Contains(HopTypes(), named) || slices.Contains(HopTypesOf(key), named)
+	case reflect.TypeFor[FileTest]():
+		named := text("kind")
+		_, option := kind.Find(measurement.Kind(named), key)
+		return option || !slices.Contains(kindNames(), named) || slices.Contains(strict.KeysOf(in), key)
+	}
+	return true
 }
 
 // itemName is how messages call an item: `path "direct"` or `hop 2 of path "direct"`.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -67,6 +68,9 @@ type Document struct {
 	Stored  bool
 	// Optional says of a stored file that it may lack a key; nil for none.
 	Optional func(in reflect.Type, key string) bool
+	// Takes says whether a struct takes a key that its type has, given the texts of its
+	// other keys, such as its kind; nil for always.
+	Takes func(in reflect.Type, key string, text func(key string) string) bool
 }
 
 // New returns a decoder of a file's text. File names it in messages.
@@ -275,6 +279,7 @@ func (d *Decoder) object(node *yaml.Node, v reflect.Value, what string) {
 	if table != nil {
 		known = append(known, table.Names(v.Type())...)
 	}
+	taken := sync.OnceValue(func() []string { return d.taken(node, v.Type(), known) }) // a file may have many unknown keys
 	seen := make(map[string]*yaml.Node)
 	misspelled := make(map[string]bool)
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -303,7 +308,7 @@ func (d *Decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		}
 		seen[key.Value] = key
 		if !slices.Contains(known, key.Value) {
-			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", Clip(key.Value), what), d.insteadOf(key.Value, known))
+			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", Clip(key.Value), what), d.insteadOf(key.Value, known, taken()))
 			misspelled[spelling.Nearest(key.Value, known)] = true
 			continue
 		}

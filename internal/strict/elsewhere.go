@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/hopbench/hopbench/internal/spelling"
 )
 
@@ -18,18 +20,31 @@ const (
 )
 
 // insteadOf says what could replace a key that cannot stand where it does: a key of that
-// place with a similar name, else the places of the file that have this key.
-func (d *Decoder) insteadOf(key string, known []string) string {
-	if spelling.Nearest(key, known) == "" {
-		if places := d.placesOf(key); len(places) > 0 {
-			return "it can stand at " + OneOf(places[:min(len(places), mostPlaces)])
-		}
+// place with a similar name, else the places of the file that have this key, else what is
+// taken there of the known keys.
+func (d *Decoder) insteadOf(key string, known, taken []string) string {
+	if right := spelling.Nearest(key, taken); right != "" {
+		return Instead(key, taken)
 	}
-	remedy := Instead(key, known)
-	if remedy == tooMany && d.Schema != "" {
-		remedy += ": " + d.Schema
+	if right := spelling.Nearest(key, known); right != "" {
+		return Instead(key, known)
 	}
-	return remedy
+	if places := d.placesOf(key); len(places) > 0 {
+		return "it can stand at " + OneOf(places[:min(len(places), mostPlaces)])
+	}
+	if len(taken) > mostListed && d.Schema != "" {
+		return tooMany + ": " + d.Schema
+	}
+	return Instead(key, taken)
+}
+
+// taken are those of the known keys that a mapping of that type takes.
+func (d *Decoder) taken(node *yaml.Node, in reflect.Type, known []string) []string {
+	if d.Takes == nil {
+		return known
+	}
+	text := func(key string) string { return scalarOf(node, key) }
+	return slices.DeleteFunc(slices.Clone(known), func(key string) bool { return !d.Takes(in, key, text) })
 }
 
 // placesOf lists where a file may have a key, the outermost first, as in

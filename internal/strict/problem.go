@@ -76,10 +76,7 @@ func (p *problems) add(line, column int, message, remedy string) {
 		// YAML counts the end of an unfinished last line as one more line.
 		line, column = last, utf8.RuneCountInString(p.lines[last-1])+1
 	}
-	p.found = append(p.found, Problem{
-		File: p.file, Line: line, Column: column, Message: message, Remedy: remedy,
-		Snippet: p.snippet(line, column),
-	})
+	p.found = append(p.found, Problem{File: p.file, Line: line, Column: column, Message: message, Remedy: remedy})
 }
 
 // Err is nil when nothing was found.
@@ -90,7 +87,11 @@ func (p *problems) Err() error {
 	slices.SortStableFunc(p.found, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	if more := len(p.found) - maxProblems; more > 0 {
+	more := len(p.found) - maxProblems
+	for i := range p.found[:min(len(p.found), maxProblems)] { // only now: a line may be as long as a file
+		p.found[i].Snippet = p.snippet(p.found[i].Line, p.found[i].Column)
+	}
+	if more > 0 {
 		last := p.found[maxProblems]
 		p.found = append(p.found[:maxProblems:maxProblems], Problem{
 			File: p.file, Line: last.Line, Column: last.Column,

@@ -75,6 +75,12 @@ func takers(key string, keys func(kindRow) []string) (names []string) {
 	return names
 }
 
+// takes says whether a file of its kind takes a key.
+func takes(in reflect.Type, key string, text func(key string) string) bool {
+	named := text("kind")
+	return in != reflect.TypeFor[File]() || !slices.Contains(Kinds(), named) || slices.Contains(takers(key, keysOfFile), named)
+}
+
 // reaching lists the kinds whose endpoints can be reached that way, for a message.
 func reaching(s Scheme) string {
 	var names []string

@@ -36,7 +36,7 @@ func Load(file string, text []byte, e *experiment.Experiment) (*Inventory, error
 		return nil, fmt.Errorf("find the folder of %s: %w", file, err)
 	}
 	d, f := strict.New(file, text, strict.Document{
-		Format: Format, Noun: "testbed", Top: "the testbed", Schema: "hopbench testbed schema", Texts: TextRules(),
+		Format: Format, Noun: "testbed", Top: "the testbed", Schema: "hopbench testbed schema", Texts: TextRules(), Takes: takes,
 	}), new(File)
 	if !d.Decode(f) {
 		return nil, d.Err()
