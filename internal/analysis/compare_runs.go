@@ -176,9 +176,9 @@ func oldFormat(c result.Contrast, t result.TestInfo, before, after []sideRun) *r
 
 // sample is what one run says of a cost, or of a level: a value for each block or
 // trial on the scale of the metric, the same as logarithms where there are ratios
-// and as differences, and the values of the path.
+// and as differences, and the values of the path and of its baseline.
 type sample struct {
-	effects, logs, differences, levels []float64
+	effects, logs, differences, levels, baseline []float64
 	// lows and highs are how much was looked at where a share was zero.
 	lows, highs []float64
 	resolution  resolution
@@ -190,7 +190,7 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		s := sample{resolution: r.contrastResolution(contrast, test, m)}
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
-			s.logs, s.differences, s.levels = c.logs, c.differences, c.other
+			s.logs, s.differences, s.levels, s.baseline = c.logs, c.differences, c.other, c.base
 			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
 			for _, t := range r.cells[cellKey{contrast.Path, test.Name}] {
@@ -202,7 +202,7 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 			s.highs = []float64{r.fewestLookedAt(contrast.Path, test)}
 		}
 		if m.ScalesWithRate {
-			s.levels, s.differences = scaled(s.levels, r.scale), scaled(s.differences, r.scale)
+			s.levels, s.differences, s.baseline = scaled(s.levels, r.scale), scaled(s.differences, r.scale), scaled(s.baseline, r.scale)
 			s.resolution.amount *= r.scale
 		}
 		if contrast.Baseline == "" && (len(s.levels) > 0 && slices.Min(s.levels) > 0 || m.ByRatio()) {
@@ -251,15 +251,15 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
 	c.lower, c.upper = limits(m, c.Margin)
 	c.resolution = ofRuns(before).and(ofRuns(after))
-	levels := func(samples []sample) (n int, median float64) {
-		var all []float64
+	levels := func(samples []sample) (n int, median, baseline float64) {
+		var all, base []float64
 		for _, s := range samples {
-			all = append(all, s.levels...)
+			all, base = append(all, s.levels...), append(base, s.baseline...)
 		}
-		return len(all), statistics.Median(bounded(all))
+		return len(all), statistics.Median(bounded(all)), statistics.Median(bounded(base))
 	}
-	c.ReferenceN, c.ReferenceMedian = levels(before)
-	c.N, c.Median = levels(after)
+	c.ReferenceN, c.ReferenceMedian, c.ReferenceBaselineMedian = levels(before)
+	c.N, c.Median, c.BaselineMedian = levels(after)
 	if len(before) > 1 || len(after) > 1 {
 		return c.fillRuns(before, after)
 	}

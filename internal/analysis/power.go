@@ -8,20 +8,6 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// fewestBlocks is the smallest n at which an effect can be beyond chance at all,
-// whatever the size of the family: 2^(1−n), the share of flips that are as extreme
-// as n blocks which agree, must be below alpha.
-func (c *costEstimate) fewestBlocks() int {
-	if c.unpaired {
-		return c.fewestTrials()
-	}
-	n := c.minBlocks
-	for math.Ldexp(1, 1-n) >= c.alpha {
-		n++
-	}
-	return n
-}
-
 // blocksNeeded estimates how many blocks would resolve the comparison with a
 // chance of 80 %, if the effect were what it looks like now and the spread
 // stayed: either to show an effect against the strictest step of the family, or to show
@@ -140,13 +126,6 @@ func variance(values []float64) float64 {
 		sum += statistics.Square(v - mean)
 	}
 	return sum / (n - 1)
-}
-
-// FewestBlocks is the smallest number of blocks at which an effect can be
-// beyond chance in a report, however many comparisons it makes.
-func FewestBlocks() int {
-	o := DefaultOptions()
-	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks}).fewestBlocks()
 }
 
 // PrimaryComparisons is how many primary costs a report of so many contrasts and

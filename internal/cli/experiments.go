@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
@@ -77,8 +78,8 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 			plan := e.Plan(1)
 			fmt.Fprintf(s.Out, "%s: %s, %s, %s: %s, about %s\n", file,
 				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), words.About(plan.ExpectedDuration()))
-			if fewest, comparisons := runner.FewestBlocks(e); comparisons > 0 {
-				fmt.Fprintln(s.Out, words.BlocksToClaim(e.Blocks, fewest, comparisons))
+			if comparisons := runner.Comparisons(e); comparisons > 0 {
+				fmt.Fprintln(s.Out, words.BlocksToClaim(e.Blocks, analysis.FewestBlocks(), comparisons))
 			}
 			if line := switchesLine(e, plan); line != "" {
 				fmt.Fprintln(s.Out, line)

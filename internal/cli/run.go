@@ -290,7 +290,7 @@ func planRun(s base.Streams, f runFlags, head store.Head) (r *session, err error
 		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		r.head.Blocks, _ = runner.FewestBlocks(r.e)
+		r.head.Blocks = analysis.FewestBlocks()
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 			return nil, base.Usage(err)
 		}

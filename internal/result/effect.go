@@ -42,6 +42,10 @@ type Effect struct {
 	// the metric's unit; broken trials have none.
 	Median          float64 `json:"median"`
 	ReferenceMedian float64 `json:"reference_median"`
+	// BaselineMedian and ReferenceBaselineMedian are, of a cost that changed, those of the
+	// baseline in Run and in ReferenceRun: it may be what changed.
+	BaselineMedian          float64 `json:"baseline_median,omitempty"`
+	ReferenceBaselineMedian float64 `json:"reference_baseline_median,omitempty"`
 	// Ratio is that of the path to the reference (Hodges–Lehmann estimate on
 	// logarithms), Low and High its 95 % interval. Ratio is 0 when there is
 	// none: nothing to compare, or values that are not all positive. A metric

@@ -176,11 +176,9 @@ func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Opti
 	return o
 }
 
-// FewestBlocks is the least number of blocks with which a run of e can claim anything,
-// and how many primary comparisons it makes.
-func FewestBlocks(e *experiment.Experiment) (blocks, comparisons int) {
-	comparisons = analysis.PrimaryComparisons(len(e.Comparisons()), e.TestInfos())
-	return analysis.FewestBlocks(), comparisons
+// Comparisons is how many primary comparisons a run of e makes.
+func Comparisons(e *experiment.Experiment) int {
+	return analysis.PrimaryComparisons(len(e.Comparisons()), e.TestInfos())
 }
 
 // Fits says whether trials that are stored are those of a plan.

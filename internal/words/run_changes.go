@@ -31,8 +31,11 @@ func (n Names) change(e result.Effect) string {
 		if e.EstimateUnbounded {
 			return fmt.Sprintf("%s: %s than in %s on %s, beyond any bound", subject, verb, e.ReferenceRun, what)
 		}
-		return fmt.Sprintf("%s: %s than in %s on %s: %s changed by %s (%s → %s)%s", subject, verb, e.ReferenceRun, what, of, between(true),
-			Value(e.ReferenceMedian, metric.Unit), Value(e.Median, metric.Unit), n.unbounded(e))
+		levels := Value(e.ReferenceMedian, metric.Unit) + " → " + Value(e.Median, metric.Unit)
+		if e.Baseline != "" {
+			levels += fmt.Sprintf("; %s %s → %s", n.Path(e.Baseline), Value(e.ReferenceBaselineMedian, metric.Unit), Value(e.BaselineMedian, metric.Unit))
+		}
+		return fmt.Sprintf("%s: %s than in %s on %s: %s changed by %s (%s)%s", subject, verb, e.ReferenceRun, what, of, between(true), levels, n.unbounded(e))
 	case result.NoCost:
 		text := fmt.Sprintf("%s: no change larger than %s of %s on %s%s", subject, amount(e, e.Bound, false), of, what, from)
 		return text + where(e)

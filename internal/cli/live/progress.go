@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -59,8 +60,8 @@ func (p *Progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 		Format: event.Format, Code: event.RunStarted, Run: start, Done: stored, Planned: len(plan.Trials),
 		Left: start.Expected * measurement.Seconds(1-float64(stored)/float64(max(len(plan.Trials), 1))),
 	})
-	if fewest, comparisons := runner.FewestBlocks(e); e.Blocks < fewest {
-		p.publish(event.Event{Code: event.Warning, Text: words.BlocksToClaim(e.Blocks, fewest, comparisons)})
+	if fewest := analysis.FewestBlocks(); e.Blocks < fewest {
+		p.publish(event.Event{Code: event.Warning, Text: words.BlocksToClaim(e.Blocks, fewest, runner.Comparisons(e))})
 	}
 }
 

@@ -203,7 +203,7 @@ func (f *testFlags) comparison(to Target, kinds []measurement.Kind, blocksGiven 
 		}
 		e.Tests = append(e.Tests, experiment.Test{Name: string(name), Title: words.Title(spec), Spec: spec})
 	}
-	if _, comparisons := runner.FewestBlocks(e); comparisons == 0 {
+	if runner.Comparisons(e) == 0 {
 		return nil, fmt.Errorf("nothing of %s is compared; choose other kinds with --only", names(kinds))
 	}
 	return &comparison{flags: f, ways: ways, e: e, watch: live.WatchMachine}, nil

@@ -8,6 +8,27 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
+// FewestBlocks is the smallest number of blocks at which an effect can be
+// beyond chance in a report, however many comparisons it makes.
+func FewestBlocks() int {
+	o := DefaultOptions()
+	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks}).fewestBlocks()
+}
+
+// fewestBlocks is the smallest n at which an effect can be beyond chance at all,
+// whatever the size of the family: 2^(1−n), the share of flips that are as extreme
+// as n blocks which agree, must be below alpha.
+func (c *costEstimate) fewestBlocks() int {
+	if c.unpaired {
+		return c.fewestTrials()
+	}
+	n := c.minBlocks
+	for math.Ldexp(1, 1-n) >= c.alpha {
+		n++
+	}
+	return n
+}
+
 // open is the verdict where nothing is claimed: with fewer blocks than a claim
 // takes, what they indicate, or that they are too few.
 func (c *costEstimate) open() result.Verdict {
