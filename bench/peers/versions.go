@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os/exec"
 	"strings"
 
 	hopbench "github.com/hopbench/hopbench/internal/result"
@@ -23,12 +25,18 @@ func (b *bench) versions(k kit, tests []test, old string) []test {
 	return out
 }
 
-// hopbench is this project's program as users run it.
+// hopbench is this project's program as users run it. A version that does not know --spin
+// polls for whoever asks.
 func (k kit) hopbench(program, version, flags string) *variant {
 	const port = 5310
+	server := []string{program, "serve", "--open", "--port", fmt.Sprint(port), "--quiet"}
+	// A program that cannot be run fails at its first test, which says why.
+	if help, _ := exec.CommandContext(k.ctx, program, "serve", "--help").Output(); bytes.Contains(help, []byte("--spin")) {
+		server = append(server, "--spin")
+	}
 	return &variant{
 		tool: &tool{name: "hopbench", path: program, version: version}, port: port, parse: parseHopbench,
-		server: []string{program, "serve", "--open", "--spin", "--port", fmt.Sprint(port), "--quiet"},
+		server: server,
 		client: append([]string{program, "test", host, "--port", fmt.Sprint(port), "--json", "--quiet", "--duration", k.seconds + "s"}, strings.Fields(flags)...),
 	}
 }

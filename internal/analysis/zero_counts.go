@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -83,14 +84,8 @@ func (s *dataset) lookedAt(c result.Contrast, test result.TestInfo) (lows, highs
 // lookedAt is of how many packets, requests or connections a trial's share was taken; 0
 // where it does not tell.
 func lookedAt(t measurement.Trial, spec measurement.Spec) float64 {
-	seconds := float64(spec.Duration)
-	switch spec.Kind {
-	case measurement.UDP:
-		return t.Metrics["received_packets_per_second"] * seconds
-	case measurement.PPS:
-		return t.Metrics["packets_per_second"] * seconds
-	case measurement.CRR:
-		return t.Metrics["connections_per_second"] * seconds
+	if k, _ := kind.Of(spec.Kind); k.SharesOf != "" {
+		return t.Metrics[k.SharesOf] * float64(spec.Duration)
 	}
 	if t.Latency == nil {
 		return 0

@@ -44,6 +44,9 @@ type Kind struct {
 	Details, BothWays []string
 	// Watched are the metrics whose level a watch follows.
 	Watched []string
+	// SharesOf is the metric of how many packets or connections a second the shares of a
+	// trial are of, such as that of those lost; empty for its round trips.
+	SharesOf string
 	// check compares the values of a complete spec with each other.
 	check func(measurement.Spec, *Problems)
 }

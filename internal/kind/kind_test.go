@@ -82,6 +82,13 @@ func TestMetricsOfKinds(t *testing.T) {
 		for _, g := range k.Gates {
 			named = append(named, g.Metric)
 		}
+		if k.SharesOf != "" {
+			named = append(named, k.SharesOf)
+		}
+		lost := slices.ContainsFunc(brings, func(m measurement.Metric) bool { return m.Name == "loss_fraction" })
+		if lost && k.SharesOf == "" && len(k.Latencies) == 0 {
+			t.Errorf("nothing says what the losses of a %s test are a share of", k.Name)
+		}
 		for _, name := range named {
 			if !slices.ContainsFunc(brings, func(m measurement.Metric) bool { return m.Name == name }) {
 				t.Errorf("a %s test does not bring back %s", k.Name, name)

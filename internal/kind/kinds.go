@@ -38,8 +38,9 @@ var kinds = []Kind{
 			"loss_fraction", "reordered_fraction", "jitter_seconds", "delay_variation_p99_seconds", "one_way_delay_p50_seconds",
 			"cpu_seconds_per_byte", "dropped_packets_count",
 		},
-		Watched: []string{"loss_fraction"},
-		Gates:   []Gate{{JudgePackets, "received_packets_per_second"}},
+		Watched:  []string{"loss_fraction"},
+		SharesOf: "received_packets_per_second",
+		Gates:    []Gate{{JudgePackets, "received_packets_per_second"}},
 	},
 	{
 		Name: pps, Doc: "rate of small UDP packets, without offloads", Title: "small packets",
@@ -48,8 +49,9 @@ var kinds = []Kind{
 		Details: []string{
 			"loss_fraction", "delay_variation_p99_seconds", "one_way_delay_p50_seconds", "cpu_seconds_per_packet", "dropped_packets_count",
 		},
-		Watched: []string{"packets_per_second", "loss_fraction"},
-		Gates:   []Gate{{JudgePackets, "packets_per_second"}},
+		Watched:  []string{"packets_per_second", "loss_fraction"},
+		SharesOf: "packets_per_second",
+		Gates:    []Gate{{JudgePackets, "packets_per_second"}},
 	},
 	{
 		Name: rr, Doc: "latency of a request and its response", Title: "latency",
@@ -65,9 +67,10 @@ var kinds = []Kind{
 		Figures: []string{
 			"connections_per_second", "connect_p50_seconds", "transaction_p50_seconds", "transaction_p99_seconds", "failed_connections_count",
 		},
-		Details: []string{"connect_p50_seconds", "connect_p99_seconds", "transaction_p50_seconds", "failed_connections_count"},
-		Watched: []string{"connections_per_second", "connect_p50_seconds"},
-		Gates:   []Gate{{JudgeConnections, "failed_connections_count"}},
+		Details:  []string{"connect_p50_seconds", "connect_p99_seconds", "transaction_p50_seconds", "failed_connections_count"},
+		Watched:  []string{"connections_per_second", "connect_p50_seconds"},
+		SharesOf: "connections_per_second",
+		Gates:    []Gate{{JudgeConnections, "failed_connections_count"}},
 	},
 	{
 		Name: load, Doc: "latency of the idle path, then under the load of TCP flows", Title: "RTT under load",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -16,19 +17,20 @@ import (
 // FuzzSpec has a server decide on any JSON. What it allows is bounded in length,
 // memory, threads and descriptors, by the spec alone, and can be made.
 func FuzzSpec(f *testing.F) {
-	for _, spec := range []measurement.Spec{
-		{Kind: measurement.TCP, Flows: 1, Direction: measurement.Send, Duration: 0.1},
-		{Kind: measurement.RR, Protocol: measurement.OverTCP, RequestBytes: 1, ResponseBytes: 1, InFlight: 1, Duration: 0.1},
+	specs := []measurement.Spec{
 		{Kind: measurement.RR, Protocol: measurement.OverTCP, RequestBytes: 1, ResponseBytes: 1, InFlight: 1, Duration: 600},
 		{Kind: measurement.TCP, Flows: 10_000, Direction: measurement.Both, Duration: 3000, WindowBytes: 1 << 20, PacingBitsPerSecond: 1e6, CopyPayload: true},
 		{Kind: measurement.UDP, Flows: 1024, Direction: measurement.Receive, Duration: 1, RateBitsPerSecond: 1e9, PacketBytes: 1400},
 		{Kind: measurement.PPS, Flows: 1, Direction: measurement.Send, Duration: 1, PacketBytes: 64, GSO: measurement.Off, GRO: measurement.Off},
 		{Kind: measurement.CRR, Flows: 100, Duration: 1, RequestBytes: 1, ResponseBytes: 1 << 20},
 		{Kind: measurement.FTP, Flows: 256, Direction: measurement.Receive, FileBytes: 1 << 30},
-		{Kind: measurement.MTU, Timeout: 0.2},
 		{Kind: measurement.TCP, Flows: 1, Direction: measurement.Send, Duration: 1, IdleDuration: -100},
 		{Kind: measurement.TCP, Flows: 1, Direction: measurement.Send, Duration: 1, IdleDuration: 1e300},
-	} {
+	}
+	for _, k := range kind.All() {
+		specs = append(specs, k.Defaults())
+	}
+	for _, spec := range specs {
 		text, err := json.Marshal(spec)
 		testutil.OK(f, err)
 		f.Add(text)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/servertest"
@@ -17,16 +18,17 @@ import (
 // warm-up and a measured time before it was done.
 func TestStarted(t *testing.T) {
 	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
-	for _, spec := range []measurement.Spec{
-		{Kind: measurement.TCP, Direction: measurement.Send},
+	specs := []measurement.Spec{
 		{Kind: measurement.TCP, Direction: measurement.Receive},
-		{Kind: measurement.UDP, RateBitsPerSecond: 20e6, PacketBytes: 200},
-		{Kind: measurement.PPS, RateBitsPerSecond: 1e6},
-		{Kind: measurement.RR},
 		{Kind: measurement.RR, Protocol: measurement.OverUDP, RequestsPerSecond: 500},
-		{Kind: measurement.CRR},
 		{Kind: measurement.Load, IdleDuration: 0.1, RequestsPerSecond: 200},
-	} {
+	}
+	for _, k := range kind.All() {
+		if _, timed := kind.Find(k.Name, "duration"); timed {
+			specs = append(specs, measurement.Spec{Kind: k.Name})
+		}
+	}
+	for _, spec := range specs {
 		var out measurement.Outcome
 		var before, after time.Time
 		testutil.Longer(t, func(factor float64) string {
