@@ -105,7 +105,7 @@ func (l *loader) experiment() *Experiment {
 	e.Matters = l.matters(f.Matters, e.Tests)
 	l.combinations(e)
 	l.names()
-	l.bothWays(e)
+	l.completed(e)
 	e.Contrasts = l.contrasts(f.Contrasts)
 	if f.Published != nil {
 		e.Published = l.published(f.Published, e)

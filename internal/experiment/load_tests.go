@@ -96,14 +96,22 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 	return l.Found() == before
 }
 
-// bothWays checks that a test that sends in both directions has one receive window and
-// one congestion control to use: those of either endpoint.
-func (l *loader) bothWays(e *Experiment) {
+// completed checks tests with what the endpoints say of them: one that sends in both
+// directions has one receive window and one congestion control to use, those of either
+// endpoint, and none has what does not go with them.
+func (l *loader) completed(e *Experiment) {
 	if len(l.file.Endpoints) != 2 {
 		return // reported where it was read
 	}
 	a, b := &l.file.Endpoints[0], &l.file.Endpoints[1]
 	for i, t := range e.Tests {
+		if kind.Check(t.Spec) == nil { // else reported where it was read, as is what an endpoint itself has wrong
+			for _, p := range kind.Check(e.spec(t)) {
+				if at := (strict.KeyOf{Table: &l.file.Tests[i].Options, Key: p.Option}); l.Written(at) {
+					l.Wrong(at, p.Remedy, "test %q at these endpoints: %s", t.Name, p.Message)
+				}
+			}
+		}
 		if k, _ := kind.Of(t.Spec.Kind); !k.Streams || t.Spec.Direction != measurement.Both {
 			continue
 		}

@@ -72,6 +72,7 @@ func Check(s measurement.Spec) (p Problems) {
 	}
 	checkPorts(s, &p)
 	checkIPerf3(s, &p)
+	checkMPTCP(s, &p)
 	checkStarts(s, &p)
 	if s.Colocate && !s.Placed() {
 		p.add("colocate", "leave colocate out", "%s", measurement.NotPlaced)
@@ -172,6 +173,17 @@ func checkIPerf3(s measurement.Spec, p *Problems) {
 		refuse(o.Native && o.Takes(s.Kind) && !IsZero(o.Get(s)), o.Name, o.Name)
 	}
 	refuse(s.SendMethod == measurement.SendZerocopy, "send_method", "sending without a copy")
+}
+
+// checkMPTCP refuses what Linux sets on no socket of MPTCP, and what therefore never ran:
+// SO_MAX_PACING_RATE and TCP_WINDOW_CLAMP (mptcp_setsockopt in net/mptcp/sockopt.c).
+func checkMPTCP(s measurement.Spec, p *Problems) {
+	if s.MPTCP && s.PacingBitsPerSecond > 0 {
+		p.add("mptcp", "leave out mptcp or the pacing", "Linux does not pace connections of MPTCP")
+	}
+	if s.MPTCP && s.WindowBytes > 0 {
+		p.add("mptcp", "leave out mptcp or the receive window", "Linux does not bound the receive window of MPTCP")
+	}
 }
 
 func checkPackets(s measurement.Spec, p *Problems) {

@@ -173,7 +173,7 @@ var options = []Option{
 	},
 	{
 		Name: "mptcp", InFile: true, Native: true, Flag: "mptcp", Short: "m", Kinds: streams, Type: Truth,
-		Doc:   "Multipath TCP (RFC 8684) if both kernels support it",
+		Doc:   "Multipath TCP (RFC 8684) if both kernels support it; not with pacing or a receive window",
 		field: func(s *measurement.Spec) any { return &s.MPTCP },
 	},
 	{

@@ -85,11 +85,12 @@ func TestFlagsReachTheSpec(t *testing.T) {
 		line string
 		want measurement.Spec
 	}{
-		{"-P 4 -t 2.5 -R -O 1 -w 64K -M 1400 -C bbr -Z -m --cport 9000 --dscp EF --device eth0", measurement.Spec{
+		{"-P 4 -t 2.5 -R -O 1 -w 64K -M 1400 -C bbr -Z --cport 9000 --dscp EF --device eth0", measurement.Spec{
 			Kind: measurement.TCP, Flows: 4, Duration: 2.5, Direction: measurement.Receive, MaxWarmup: 1, WindowBytes: 65536, MSSBytes: 1400,
-			CongestionControl: "bbr", SendMethod: measurement.SendZerocopy, MPTCP: true, SourcePort: 9000, DSCP: 46, Device: "eth0"}},
+			CongestionControl: "bbr", SendMethod: measurement.SendZerocopy, SourcePort: 9000, DSCP: 46, Device: "eth0"}},
 		{"--copy --bidir -S 0x20", measurement.Spec{
 			Kind: measurement.TCP, Direction: measurement.Both, CopyPayload: true, SendMethod: measurement.SendCopy, DSCP: 8}},
+		{"-m -C reno", measurement.Spec{Kind: measurement.TCP, CongestionControl: "reno", MPTCP: true}},
 		{"-P 4 -b 1G", measurement.Spec{Kind: measurement.TCP, Flows: 4, PacingBitsPerSecond: 250e6}},
 		{"--only load -b 800M", measurement.Spec{Kind: measurement.Load, PacingBitsPerSecond: 100e6}},
 		{"-u -P 4 -b 1Gbit -l 1200 --gso on --gro off", measurement.Spec{
