@@ -219,7 +219,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	}
 	err = session.OnFreshStack(func() error {
 		ready.ReceivedTTL, w.UntilStart = conn.ReceivedTTL(), session.ConnectTime(t.Spec)
-		if err := conn.SetOptions(session.OptionsOf(t.Spec, open.Sends())); err != nil {
+		if err := conn.SetOptions(session.FlowOptions(t.Spec, open.Sends())); err != nil {
 			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
 		}
 		ready.MSS = conn.MSS()

@@ -102,7 +102,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 	if err == nil && !SharesPoller(req.Spec) {
 		err = conn.Detach()
 	}
-	if o := OptionsOf(req.Spec, false); err == nil && (o.SendBuffer > 0 || o.ReceiveBuffer > 0) {
+	if o := FlowOptions(req.Spec, false); err == nil && (o.SendBuffer > 0 || o.ReceiveBuffer > 0) {
 		// Linux has done it before; other systems do it now.
 		err = conn.SetOptions(sockets.Options{SendBuffer: o.SendBuffer, ReceiveBuffer: o.ReceiveBuffer})
 	}

@@ -18,8 +18,8 @@ import (
 // It bounds a paced flow, too, whose bytes are to be in a cache when they leave.
 const BacklogBytes = 128 << 10
 
-// OptionsOf is what a spec asks of one socket, whether it sends or not.
-func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
+// FlowOptions is what a spec asks of one socket, whether it sends or not.
+func FlowOptions(spec measurement.Spec, sends bool) sockets.Options {
 	o := sockets.OptionsOf(spec, sends)
 	if sends && SharesPoller(spec) {
 		o.Backlog = BacklogBytes
@@ -66,7 +66,7 @@ func Dial(ctx context.Context, req Request, flow int, address netip.AddrPort) (*
 // tries plain TCP next, which may take the same options.
 func dialer(req Request, flow int, refused *error) *net.Dialer {
 	d := &net.Dialer{Timeout: dialTimeout}
-	o := OptionsOf(req.Spec, ClientSends(req.Spec, flow))
+	o := FlowOptions(req.Spec, ClientSends(req.Spec, flow))
 	o.Device = req.Spec.Device
 	if req.Spec.SourcePort > 0 {
 		o.ReusePort = true
