@@ -44,8 +44,9 @@ type costEstimate struct {
 	// lower and upper are the limits of equivalence on the scale of effects,
 	// both zero when there is none.
 	lower, upper float64
-	// bothBroken are the pairs of which both paths broke their trial: they differ by
-	// nothing, and say nothing of what a path costs.
+	// bothBroken are the pairs without a value on both sides, since the paths broke their
+	// trials or lost what a percentile is of: they differ by nothing, and say nothing of what
+	// a path costs.
 	bothBroken int
 	// againstEqual forbids to call the paths equal, missing also to call the path
 	// better.
@@ -179,7 +180,7 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		if path {
 			c.Broken++
 		}
-		if reference && path {
+		if differences[len(differences)-1] == 0 && (math.IsInf(a, 0) || math.IsInf(b, 0)) {
 			c.bothBroken++
 		}
 		return true

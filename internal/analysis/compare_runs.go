@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -182,6 +183,9 @@ type sample struct {
 	// lows and highs are how much was looked at where a share was zero.
 	lows, highs []float64
 	resolution  resolution
+	// broken are the trials that the path broke, referenceBroken those that its baseline
+	// did, and missing the blocks of the run that have no value here.
+	broken, referenceBroken, missing int
 }
 
 // samplesOf are those of the runs of a side; nil where one of them has none.
@@ -191,21 +195,23 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
 			s.logs, s.differences, s.levels, s.baseline = c.logs, c.differences, c.other, c.base
+			s.broken, s.referenceBroken = c.Broken, c.ReferenceBroken
 			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
-			for _, t := range r.cells[cellKey{contrast.Path, test.Name}] {
-				if v, ok := t.Metrics[m.Name]; ok && statistics.Finite(v) {
-					s.levels = append(s.levels, v)
-				}
+			levels := r.outcomes(contrast.Path, test.Name, m)
+			for _, block := range slices.Sorted(maps.Keys(levels)) {
+				s.levels = append(s.levels, levels[block])
 			}
 			s.differences = s.levels
+			s.broken = len(r.broken[cellKey{contrast.Path, test.Name}])
 			s.highs = []float64{r.fewestLookedAt(contrast.Path, test)}
 		}
+		s.missing = r.blocks - len(s.levels)
 		if m.ScalesWithRate {
 			s.levels, s.differences, s.baseline = scaled(s.levels, r.scale), scaled(s.differences, r.scale), scaled(s.baseline, r.scale)
 			s.resolution.amount *= r.scale
 		}
-		if contrast.Baseline == "" && (len(s.levels) > 0 && slices.Min(s.levels) > 0 || m.ByRatio()) {
+		if known := bounded(s.levels); contrast.Baseline == "" && (len(known) > 0 && slices.Min(known) > 0 || m.ByRatio()) {
 			s.logs = logarithms(s.levels)
 		}
 		s.effects = s.differences
@@ -229,12 +235,13 @@ func scaled(values []float64, factor float64) []float64 {
 	return out
 }
 
-// estimate is the centre of a run's effects, and how uncertain it is.
+// estimate is the centre of a run's effects, and how uncertain it is by those of trials
+// that did not break.
 func (s sample) estimate() runEstimate {
-	n := len(s.effects)
-	r := runEstimate{value: statistics.HodgesLehmann(statistics.WalshAverages(s.effects))}
-	if n > 1 {
-		r.variance = statistics.Square((&costEstimate{n: n, effects: s.effects}).spread()) / float64(n)
+	known := bounded(s.effects)
+	r := runEstimate{value: statistics.HodgesLehmann(statistics.WalshAverages(s.effects)), n: len(known)}
+	if r.n > 1 {
+		r.variance = statistics.Square((&costEstimate{n: r.n, effects: known}).spread()) / float64(r.n)
 	}
 	return r
 }
@@ -278,6 +285,7 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 		c.judgeP(statistics.RankSumP(a.effects, b.effects))
 	}
 	c.ofZeroChanges(before, after)
+	c.withholdChange(before, after)
 	return c
 }
 
@@ -333,7 +341,12 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	y, other := estimates(after)
 	c.base, c.other, c.effects = base, other, slices.Concat(around0(base), around0(other))
 	if len(bounded(base)) < len(base) || len(bounded(other)) < len(other) {
-		return nil
+		// Most trials of a run broke: no mean of runs is known.
+		c.effects = slices.Concat(base, other)
+		side := statistics.Minus(statistics.Median(other), statistics.Median(base))
+		c.EstimateUnbounded, c.LowUnbounded, c.HighUnbounded = true, !(side > 0), !(side < 0)
+		c.withholdChange(before, after)
+		return c
 	}
 	d, ok := compareGroups(x, y, 1-c.alpha)
 	if !ok {
@@ -351,7 +364,40 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 		c.Difference, c.DifferenceLow, c.DifferenceHigh = d.estimate, &low, &high
 	}
 	c.ofZeroChanges(before, after)
+	c.withholdChange(before, after)
 	return c
+}
+
+// withholdChange finds what forbids to call two sides equal, or the later one better, on
+// the trials that there are: as withhold does of two paths.
+func (c *costEstimate) withholdChange(before, after []sample) {
+	excess := func(samples []sample) (share float64, broken, missing int, mean float64) {
+		n, extra := 0, 0
+		var effects []float64
+		for _, s := range samples {
+			n, extra = n+len(s.levels), extra+s.broken-s.referenceBroken
+			broken, missing = broken+s.broken, missing+s.missing
+			effects = append(effects, bounded(s.effects)...)
+		}
+		for _, v := range effects {
+			mean += v / float64(len(effects))
+		}
+		return float64(extra) / float64(n), broken, missing, mean
+	}
+	was, is := 0.0, 0.0
+	var meanBefore, meanAfter float64
+	was, c.ReferenceBroken, c.ReferenceMissing, meanBefore = excess(before)
+	is, c.Broken, c.Missing, meanAfter = excess(after)
+	if is > was {
+		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
+	}
+	if c.metric.Unit == measurement.Fraction && math.Abs(meanAfter-meanBefore) >= c.upper {
+		c.againstEqual = append(c.againstEqual, result.WithheldMean)
+	}
+	lacks := func(missing, n int) bool { return float64(missing) > mostMissing*float64(missing+n) }
+	if lacks(c.ReferenceMissing, c.ReferenceN) || lacks(c.Missing, c.N) {
+		c.missing = append(c.missing, result.WithheldMissingMany)
+	}
 }
 
 // around0 is each value's distance from their median.

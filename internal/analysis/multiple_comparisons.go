@@ -54,9 +54,10 @@ func adjust(members []*costEstimate, chosen func(*costEstimate) bool) {
 	}
 	for i, adjusted := range stepDown(paired) {
 		if c := paired[i]; c.P != nil && chosen(c) {
-			// Both tests must agree: the signed ranks, which the interval inverts,
-			// and the family's.
-			adjusted = math.Max(adjusted, *c.P)
+			// All must agree: the signed ranks, which the interval inverts, the family's, and
+			// what the resolution alone would make of so many comparisons (Bonferroni), since
+			// no flip of blocks shows what all trials share.
+			adjusted = math.Max(math.Max(adjusted, *c.P), math.Min(1, float64(len(members))*widenedP(0, c.estimate, c.uncertainty())))
 			c.PAdjusted = &adjusted
 		}
 	}

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 )
@@ -10,9 +11,31 @@ import (
 // an effect.
 const FewestRuns = 3
 
-// runEstimate is what one run says of an effect, and how uncertain it is by the
+// runEstimate is what one run says of an effect, and how uncertain it is by the n
 // trials within the run.
-type runEstimate struct{ value, variance float64 }
+type runEstimate struct {
+	value, variance float64
+	n               int
+}
+
+// withVariance gives runs of one trial, which show no spread of their own, that of the
+// trials of all: nothing would make them outweigh the others. Where no run shows any, all
+// are as uncertain as they differ.
+func withVariance(runs, others []runEstimate) []runEstimate {
+	sum, degrees := 0.0, 0
+	for _, r := range slices.Concat(runs, others) {
+		if r.n > 1 {
+			sum, degrees = sum+r.variance*float64(r.n)*float64(r.n-1), degrees+r.n-1
+		}
+	}
+	out := slices.Clone(runs)
+	for i, r := range out {
+		if r.n <= 1 && degrees > 0 {
+			out[i].variance = sum / float64(degrees)
+		}
+	}
+	return out
+}
 
 // groupDifference is by how much two groups of runs differ.
 type groupDifference struct {
@@ -33,6 +56,7 @@ func compareGroups(reference, runs []runEstimate, confidence float64) (groupDiff
 	if len(reference) < FewestRuns || len(runs) < FewestRuns {
 		return groupDifference{}, false
 	}
+	reference, runs = withVariance(reference, runs), withVariance(runs, reference)
 	df := float64(len(reference) + len(runs) - 2)
 	excess := func(tau2 float64) float64 {
 		_, _, a := pooled(reference, tau2)

@@ -11,7 +11,7 @@ import (
 func TestCompareGroups(t *testing.T) {
 	same := func(values ...float64) (out []runEstimate) {
 		for _, v := range values {
-			out = append(out, runEstimate{v, 1e-20})
+			out = append(out, runEstimate{value: v, variance: 1e-20})
 		}
 		return out
 	}
@@ -43,7 +43,7 @@ func TestCompareGroupsHoldsItsLevel(t *testing.T) {
 				side := func(shift float64) (out []runEstimate) {
 					for range k {
 						variance := 0.05 + 0.1*r.Float64()
-						out = append(out, runEstimate{shift + tau*r.NormFloat64() + math.Sqrt(variance)*r.NormFloat64(), variance})
+						out = append(out, runEstimate{value: shift + tau*r.NormFloat64() + math.Sqrt(variance)*r.NormFloat64(), variance: variance})
 					}
 					return out
 				}

@@ -32,7 +32,8 @@ type Effect struct {
 	ReferenceRuns int `json:"reference_runs,omitempty"`
 	// Blocks is how many blocks the run has. Broken and ReferenceBroken are the
 	// pairs in which the path broke the trial of either side; Missing and
-	// ReferenceMissing are the blocks without an outcome of that side.
+	// ReferenceMissing are the blocks without an outcome of that side. Of a change the
+	// sides are Run and ReferenceRun: trials that the path broke, blocks that do not count.
 	Blocks           int `json:"blocks,omitempty"`
 	Broken           int `json:"broken,omitempty"`
 	ReferenceBroken  int `json:"reference_broken,omitempty"`
@@ -203,7 +204,7 @@ const (
 	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
 	WithheldRunLevel      Withheld = "run_level"      // levels of single runs: how much runs differ by themselves is not known
 	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
-	WithheldBothBroken    Withheld = "both_broken"    // more than a fifth of the blocks lack a partner, or a trial that one of the paths did not break
+	WithheldBothBroken    Withheld = "both_broken"    // more than a fifth of the blocks lack a partner, or a value on either side
 	WithheldCollapsed     Withheld = "collapsed"      // some trials of the path fell far below the others
 	WithheldMean          Withheld = "mean"           // of a share, the mean difference is as large as what matters, though the typical one is not
 )

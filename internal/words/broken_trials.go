@@ -21,9 +21,18 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 		return "the levels of runs differ by themselves, and one run on each side does not show by how much: compare three or more with --reference, or runs with a baseline"
 	},
 	result.WithheldBothBroken: func(_ Names, e result.Effect) string {
+		if min(e.Broken, e.ReferenceBroken) == 0 || e.Against != nil {
+			return "in too many blocks both sides have no value (a trial that broke, or a percentile that falls on requests without an answer), and those show no cost"
+		}
 		return fmt.Sprintf("both paths broke more trials (%d and %d of %d) than can be left aside, and those show no cost", e.ReferenceBroken, e.Broken, e.N)
 	},
 	result.WithheldMissingMany: func(n Names, e result.Effect) string {
+		if e.ReferenceRun != "" {
+			return fmt.Sprintf("too many blocks do not count: %d of %d do, and %d of %d of %s", e.N, e.N+e.Missing, e.ReferenceN, e.ReferenceN+e.ReferenceMissing, e.ReferenceRun)
+		}
+		if e.Against != nil {
+			return fmt.Sprintf("only %d of %s have a trial on all paths that are compared", e.N, quantity.Count(e.Blocks, "block"))
+		}
 		return fmt.Sprintf("only %d of %s have a trial on both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
 	},
 }
@@ -63,6 +72,9 @@ func (n Names) incomplete(e result.Effect) string {
 
 // broke says how many trials each side broke.
 func (n Names) broke(e result.Effect) string {
+	if e.ReferenceRun != "" {
+		return fmt.Sprintf("it broke %s of %s, and in %s %s of %d", none(e.Broken), quantity.Count(e.N, "trial"), e.ReferenceRun, none(e.ReferenceBroken), e.ReferenceN)
+	}
 	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken))
 }
 
@@ -77,7 +89,10 @@ func none(n int) string {
 func (n Names) breaking(e result.Effect, subject string) string {
 	trials := fmt.Sprintf("%s of %s of %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Test(e.Test))
 	reference := n.Path(e.Baseline) + " " + none(e.ReferenceBroken)
-	if unresolved(e.Verdict) {
+	switch {
+	case len(e.Withheld) > 0:
+		return fmt.Sprintf("%s: broke %s, %s: not resolved. The verdict is withheld: %s", subject, trials, reference, n.withheld(e))
+	case unresolved(e.Verdict):
 		return fmt.Sprintf("%s: broke %s, %s: not resolved%s", subject, trials, reference, needs(e))
 	}
 	return fmt.Sprintf("%s: breaks %s, %s", subject, trials, reference)

@@ -40,7 +40,11 @@ func (n Names) change(e result.Effect) string {
 		text := fmt.Sprintf("%s: no change larger than %s of %s on %s%s", subject, amount(e, e.Bound, false), of, what, from)
 		return text + where(e)
 	}
-	text := fmt.Sprintf("%s: not resolved on %s: %s changed by %s", subject, what, of, between(true))
+	by := "by " + between(true)
+	if e.EstimateUnbounded {
+		by = "beyond any bound" + from
+	}
+	text := fmt.Sprintf("%s: not resolved on %s: %s changed %s", subject, what, of, by)
 	if len(e.Withheld) > 0 {
 		return text + ". The verdict is withheld: " + n.withheld(e)
 	}

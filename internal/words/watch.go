@@ -81,9 +81,9 @@ func dropAndRise(s watch.Series, level, drop, rise float64) string {
 // FalseAlarms states how many false alarms to expect.
 func FalseAlarms(perYear float64) string {
 	if perYear < 1 {
-		return fmt.Sprintf("at most one false alarm in %s on average, all series together", quantity.Count(int(math.Round(1/perYear)), "year"))
+		return fmt.Sprintf("at most one false alarm in %s on average, all series together", quantity.Count(int(1/perYear), "year"))
 	}
-	return fmt.Sprintf("at most %s a year on average, all series together", quantity.Count(int(math.Round(perYear)), "false alarm"))
+	return fmt.Sprintf("at most %s a year on average, all series together", quantity.Count(int(math.Ceil(perYear)), "false alarm"))
 }
 
 // Route writes the hops of a path.

@@ -1,0 +1,208 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// breakTrials has a path break its trials of a test in some blocks.
+func breakTrials(r *result.Result, path, test string, blocks ...int) {
+	for i := range r.Trials {
+		if t := &r.Trials[i]; t.Path == path && t.Test == test && slices.Contains(blocks, t.Block) {
+			t.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "test", Code: measurement.FoundTestFailed, Fatal: true, PathFailure: true}}}
+			t.Metrics = nil
+		}
+	}
+}
+
+// runs are those of one side: the share of the baseline's rate that a hop carries, and by
+// how much its round trips are longer.
+func runsWith(share, longer float64, seed int) (out []*result.Result) {
+	for i := range 3 {
+		out = append(out, runOf("", map[string][]float64{"direct": around(1e9, .01, 10, seed+i), "hop": around(share*1e9, .01, 10, seed+i+3)},
+			map[string][]float64{"direct": around(1e-3, .01, 10, seed+i), "hop": around(longer*1e-3, .01, 10, seed+i+5)}).Result)
+	}
+	return out
+}
+
+// One trial that broke in one of several runs hides no change, neither its own nor another.
+func TestBrokenTrialOfARunHidesNoChange(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		before, after := runsWith(.9, 1.1, 0), runsWith(.7, 2.1, 4)
+		breakTrials(map[bool][]*result.Result{false: before, true: after}[later][1], "hop", "flows-1", 4)
+		changes, _ := CompareRuns(Side{"old", before}, []Side{{"new", after}}, DefaultOptions())
+		if len(changes) < 2 {
+			t.Fatalf("%d changes", len(changes))
+		}
+		for _, c := range changes {
+			if c.Verdict != result.Costs || c.PAdjusted == nil || !(*c.PAdjusted < 0.001) {
+				t.Errorf("%s is %s: %s", c.Metric, c.Verdict, said(c))
+			}
+		}
+		if _, n := measurement.OnlyFinite(result.Comparison{Changes: changes}); n > 0 {
+			t.Errorf("%d numbers are not finite", n)
+		}
+	}
+}
+
+// Sides are not called alike where the later one breaks trials that the other did not,
+// loses much in few trials, or lacks many blocks.
+func TestNoChangeIsWithheld(t *testing.T) {
+	run := func(label string, seed int) LabelledRun {
+		r := runOf(label, map[string][]float64{"direct": around(1e9, .01, 20, seed), "hop": around(.95e9, .01, 20, seed+3)},
+			map[string][]float64{"direct": around(1e-3, .01, 20, seed), "hop": around(1.1e-3, .01, 20, seed+5)})
+		for i := range r.Result.Trials {
+			if x := &r.Result.Trials[i]; x.Test == latency.Name {
+				x.Metrics["loss_fraction"], x.Latency = 0, &measurement.Distribution{Samples: 10_000}
+			}
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name, metric string
+		change       func(*result.Result)
+		want         []result.Withheld
+		says         string
+	}{
+		{"nothing", goodput, func(*result.Result) {}, nil, "no change larger than"},
+		{"broken", goodput, func(r *result.Result) { breakTrials(r, "hop", flows1.Name, 4, 9) }, []result.Withheld{result.WithheldBroken}, "it broke 2 of 20 trials, and in A none of 20"},
+		{"baseline broken", goodput, func(r *result.Result) { breakTrials(r, "direct", flows1.Name, 4) }, nil, "no change larger than"},
+		{"much lost in few", "loss_fraction", func(r *result.Result) {
+			for i := range r.Trials {
+				if x := &r.Trials[i]; x.Test == latency.Name && x.Path == "hop" && x.Block%7 == 1 {
+					x.Metrics["loss_fraction"] = 0.009
+				}
+			}
+		}, []result.Withheld{result.WithheldMean}, "a few trials cause most of it"},
+		{"many missing", goodput, func(r *result.Result) {
+			r.Trials = slices.DeleteFunc(r.Trials, func(x measurement.Trial) bool { return x.Test == flows1.Name && x.Path == "hop" && x.Block < 6 })
+		}, []result.Withheld{result.WithheldMissingMany}, "15 of 20 do, and 20 of 20 of A"},
+	} {
+		a, b := run("A", 0), run("B", 1)
+		c.change(b.Result)
+		changes, _ := compared(a, b)
+		i := slices.IndexFunc(changes, func(e result.Effect) bool { return e.Metric == c.metric })
+		if i < 0 || !slices.Equal(changes[i].Withheld, c.want) || (changes[i].Verdict == result.NoCost) != (c.want == nil) {
+			t.Errorf("%s: %+v", c.name, changes)
+			continue
+		}
+		checkSaid(t, said(changes[i]), c.says)
+	}
+}
+
+// A run most of whose trials broke has no level that could be averaged; that is said.
+func TestRunsThatBreakMostTrials(t *testing.T) {
+	one := func(seed int, blocks ...int) *result.Result {
+		r := &result.Result{Experiment: result.ExperimentInfo{Scale: 1}, Paths: pathsNamed("direct"), Tests: []result.TestInfo{flows1}, Trials: trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, seed)...)}
+		breakTrials(r, "direct", flows1.Name, blocks...)
+		return r
+	}
+	var before, after []*result.Result
+	for i := range 3 {
+		before, after = append(before, one(i)), append(after, one(i+1, 1, 3, 5, 7, 8, 9))
+	}
+	changes, _ := CompareRuns(Side{"old", before}, []Side{{"new", after}}, DefaultOptions())
+	if len(changes) != 1 || changes[0].Verdict != result.NotResolved || changes[0].RepetitionsNeeded != 0 {
+		t.Fatalf("%+v", changes)
+	}
+	checkSaid(t, said(changes[0]), "the level changed beyond any bound over 3 and 3 runs; unbounded, since it broke 18 of 30 trials, and in old none of 30")
+}
+
+// Blocks in which neither side has a value show no cost: a percentile that falls on lost
+// requests, or a baseline that both contrasts share and that broke.
+func TestBlocksWithoutAValueOnBothSides(t *testing.T) {
+	for lost, want := range map[int]result.Verdict{0: result.NoCost, 1: result.NoCost, 3: result.NotResolved, 10: result.NotResolved} {
+		trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(1e-3, 0.01, 10, 4)...))
+		for i := range trials {
+			trials[i].Metrics["rtt_p99_seconds"], trials[i].Metrics["loss_fraction"] = 2e-3+1e-6*float64(i%7), 0.02
+			if trials[i].Block <= lost {
+				delete(trials[i].Metrics, "rtt_p99_seconds")
+			}
+		}
+		c := costOf(t, Analyse(trials, []result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{}), "rtt_p99_seconds")
+		if c.Verdict != want || (len(c.Withheld) > 0) != (want == result.NotResolved) {
+			t.Errorf("with %d of 10 blocks lost on both: %s %v: %s", lost, c.Verdict, c.Withheld, said(c))
+		}
+	}
+	r := &result.Result{Trials: concat(trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, 0)...),
+		trialsOf("hop", flows1.Name, goodput, around(.3e9, .01, 10, 3)...), trialsOf("hop2", flows1.Name, goodput, around(.9e9, .01, 10, 3)...))}
+	breakTrials(r, "direct", flows1.Name, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	c := costOf(t, Analyse(r.Trials, []result.TestInfo{flows1}, pathsNamed("direct", "hop", "hop2"), Options{Contrasts: []result.Contrast{
+		{Path: "hop", Baseline: "direct", Against: &result.Contrast{Path: "hop2", Baseline: "direct"}}}}), goodput)
+	if c.Verdict == result.NoCost {
+		t.Errorf("of paths that differ threefold: %s", said(c))
+	}
+}
+
+// A run of one trial, which shows no spread, does not outweigh the others.
+func TestRunOfOneTrialHoldsTheLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	n := repetitions(4000)
+	for _, sizes := range [][]int{{1, 10, 10}, {1, 1, 10}, {1, 1, 1}} {
+		for _, tau := range []float64{0, 0.3} {
+			side := func() (out []runEstimate) {
+				for _, trials := range sizes {
+					var s sample
+					level := tau * rng.NormFloat64()
+					for range trials {
+						s.effects = append(s.effects, level+rng.NormFloat64())
+					}
+					out = append(out, s.estimate())
+				}
+				return out
+			}
+			claims := 0
+			for range n {
+				if d, _ := compareGroups(side(), side(), .95); d.p < .05 {
+					claims++
+				}
+			}
+			if limit := .05*float64(n) + 4*math.Sqrt(.05*.95*float64(n)); float64(claims) > limit {
+				t.Errorf("runs of %v trials, τ %v: %d claims in %d", sizes, tau, claims, n)
+			}
+		}
+	}
+}
+
+func checkSaid(t *testing.T, got, want string) {
+	t.Helper()
+	if !strings.Contains(got, want) {
+		t.Errorf("%s\nlacks %q", got, want)
+	}
+}
+
+// Paths that differ only by what a receiver cannot divide, alike in all trials of a path,
+// get a claim in no more reports than the level says, however many there are.
+func TestResolutionHoldsTheLevelOfAFamily(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	n, claims := repetitions(250), 0
+	test := result.TestInfo{Name: "crr", Spec: measurement.Spec{Kind: measurement.CRR, Flows: 1, Duration: 1}}
+	for range n {
+		names := []string{"direct"}
+		for i := range 12 {
+			names = append(names, fmt.Sprint("hop", i))
+		}
+		var trials []measurement.Trial
+		for _, name := range names {
+			off, v := rng.Float64()-rng.Float64(), make([]float64, 10) // a difference of two readings
+			for b := range v {
+				v[b] = 20 + off + 1e-3*rng.NormFloat64()
+			}
+			trials = append(trials, trialsOf(name, "crr", "connections_per_second", v...)...)
+		}
+		a := Analyse(trials, []result.TestInfo{test}, pathsNamed(names...), Options{})
+		if slices.ContainsFunc(a.Costs, func(c result.Effect) bool { return c.Verdict == result.Costs || c.Verdict == result.Gains }) {
+			claims++
+		}
+	}
+	if limit := .05*float64(n) + 4*math.Sqrt(.05*.95*float64(n)); float64(claims) > limit {
+		t.Errorf("%d claims in %d reports", claims, n)
+	}
+}
