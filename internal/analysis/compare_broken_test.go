@@ -182,11 +182,11 @@ func checkSaid(t *testing.T, got, want string) {
 // get a claim in no more reports than the level says, however many there are.
 func TestResolutionHoldsTheLevelOfAFamily(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	n, claims := repetitions(250), 0
+	n, claims := 300, 0
 	test := result.TestInfo{Name: "crr", Spec: measurement.Spec{Kind: measurement.CRR, Flows: 1, Duration: 1}}
 	for range n {
 		names := []string{"direct"}
-		for i := range 12 {
+		for i := range 24 {
 			names = append(names, fmt.Sprint("hop", i))
 		}
 		var trials []measurement.Trial
@@ -202,7 +202,7 @@ func TestResolutionHoldsTheLevelOfAFamily(t *testing.T) {
 			claims++
 		}
 	}
-	if limit := .05*float64(n) + 4*math.Sqrt(.05*.95*float64(n)); float64(claims) > limit {
+	if float64(claims) > .05*float64(n) { // the correction is Bonferroni's, which errs on the safe side
 		t.Errorf("%d claims in %d reports", claims, n)
 	}
 }
