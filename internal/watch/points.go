@@ -48,6 +48,7 @@ func (r *Round) AddTrial(t measurement.Trial, spec measurement.Spec) {
 			r.Route = append(r.Route, h.Address)
 		}
 	}
+	before := len(r.Points)
 	for _, name := range watched(spec.Kind) {
 		v, ok := t.Metrics[name]
 		if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -58,6 +59,9 @@ func (r *Round) AddTrial(t measurement.Trial, spec measurement.Spec) {
 			p.Least = leastPackets / packets
 		}
 		r.Points = append(r.Points, p)
+	}
+	if len(r.Points) == before {
+		r.Worked = append(r.Worked, TestOf{Test: t.Test})
 	}
 }
 
@@ -104,21 +108,28 @@ func (r *Round) AddRun(name string, run *result.Result) {
 		specs[t.Name] = t.Spec
 	}
 	var each Round
-	counted := map[testOf]bool{}
+	counted := map[TestOf]bool{}
 	for _, t := range run.Trials {
 		each.AddTrial(t, specs[t.Test])
-		counted[testOf{t.Path, t.Test}] = counted[testOf{t.Path, t.Test}] || t.Gate.Passed
+		counted[TestOf{t.Path, t.Test}] = counted[TestOf{t.Path, t.Test}] || t.Gate.Passed
 	}
 	for _, n := range each.Payload {
 		r.Payload = map[string]int64{name: r.Payload[name] + n}
 	}
 	for _, t := range run.Trials {
-		if of := (testOf{t.Path, t.Test}); !counted[of] {
+		if of := (TestOf{t.Path, t.Test}); !counted[of] {
 			counted[of] = true // its first failure is enough
 			r.Failed = append(r.Failed, Failure{Path: t.Path, Test: t.Test, Findings: t.Gate.Findings})
 		}
 	}
 	r.addEffects(run.Costs)
+	for _, t := range run.Trials {
+		of := TestOf{t.Path, t.Test}
+		pointed := slices.ContainsFunc(r.Points, func(p Point) bool { return p.Path == of.Path && p.Test == of.Test })
+		if t.Gate.Passed && !pointed && !slices.Contains(r.Worked, of) {
+			r.Worked = append(r.Worked, of)
+		}
+	}
 }
 
 // addEffects takes the primary effects of a run, and the level of the path that each is
@@ -133,7 +144,12 @@ func (r *Round) addEffects(effects []result.Effect) {
 		if !e.Primary || e.N == e.Broken || e.Against != nil || e.Metric == measurement.BrokenTrials {
 			continue
 		}
-		add(Series{Path: e.Baseline, Test: e.Test, Metric: e.Metric}, e.ReferenceMedian)
+		if e.ReferenceBroken < e.N {
+			add(Series{Path: e.Baseline, Test: e.Test, Metric: e.Metric}, e.ReferenceMedian)
+		}
+		if e.EstimateUnbounded { // its number is 0, which nobody measured
+			continue
+		}
 		effect := Series{Path: e.Path, Baseline: e.Baseline, Test: e.Test, Metric: e.Metric}
 		if !measurement.MetricOf(e.Metric).ByRatio() {
 			add(effect, e.Difference)

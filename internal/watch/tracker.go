@@ -45,14 +45,14 @@ type Tracker struct {
 	last     [][]string
 	route    []string
 	seen     int            // rounds with a route
-	failing  map[testOf]int // rounds in a row
+	failing  map[TestOf]int // rounds in a row
 	outage   *Event
 	lasted   measurement.Seconds
 	previous time.Time
 }
 
 // NewTracker is one that was given nothing.
-func NewTracker(rules Rules) *Tracker { return &Tracker{rules: rules, failing: map[testOf]int{}} }
+func NewTracker(rules Rules) *Tracker { return &Tracker{rules: rules, failing: map[TestOf]int{}} }
 
 // Add takes the next round and says what is to be announced.
 func (t *Tracker) Add(r Round) (events []Event) {
@@ -138,9 +138,9 @@ func sameRoute(a, b []string) bool {
 
 // fail follows which tests bring nothing.
 func (t *Tracker) fail(r Round, tell func(Event)) {
-	now := map[testOf]bool{}
+	now := map[TestOf]bool{}
 	for _, f := range r.Failed {
-		of := testOf{f.Path, f.Test}
+		of := TestOf{f.Path, f.Test}
 		if now[of] {
 			continue
 		}
@@ -149,13 +149,16 @@ func (t *Tracker) fail(r Round, tell func(Event)) {
 			tell(Event{Code: TestFails, Failure: &f})
 		}
 	}
+	worked := slices.Clone(r.Worked)
 	for _, p := range r.Points {
-		of := testOf{p.Path, p.Test}
+		worked = append(worked, TestOf{p.Path, p.Test})
+	}
+	for _, of := range worked {
 		if now[of] {
 			continue
 		}
 		if t.failing[of] >= confirm {
-			tell(Event{Code: TestWorks, Failure: &Failure{Path: p.Path, Test: p.Test}})
+			tell(Event{Code: TestWorks, Failure: &Failure{Path: of.Path, Test: of.Test}})
 		}
 		delete(t.failing, of)
 	}

@@ -66,8 +66,11 @@ type Failure struct {
 	Error    string                `json:"error,omitempty"`
 }
 
-// testOf names a test of a path.
-type testOf struct{ path, test string }
+// TestOf names a test, of a path in an experiment.
+type TestOf struct {
+	Path string `json:"path,omitempty"`
+	Test string `json:"test"`
+}
 
 // Round is one time that all tests were done.
 type Round struct {
@@ -79,6 +82,8 @@ type Round struct {
 	Elapsed   measurement.Seconds `json:"elapsed_seconds"`
 	Points    []Point             `json:"points,omitempty"`
 	Failed    []Failure           `json:"failed,omitempty"`
+	// Worked are tests that brought what counts, and no point: a route has none.
+	Worked []TestOf `json:"worked,omitempty"`
 	// Outage says that no test that needs the other end reached it.
 	Outage bool `json:"outage,omitempty"`
 	// Route has the address of each hop, empty of one that is silent; nil where the round

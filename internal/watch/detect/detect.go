@@ -30,7 +30,7 @@ const Run = 3
 
 // Constants of the limits; TestAYearWithoutChange says what they bring.
 const (
-	keep       = 2880 // samples of the reference: 30 days of every 15 minutes
+	keep       = 2880 // samples of the reference at least: 30 days of every 15 minutes
 	leastTail  = 5    // of the largest values that the tail is taken from, at least
 	mostTail   = 40   // and at most
 	tailShare  = 25   // one of so many, between
@@ -188,7 +188,7 @@ func (d *Detector) Add(value, least float64) Finding {
 	if d.chart.beyond(d.last, 1) {
 		return d.change(d.chart.level)
 	}
-	d.chart.add(x)
+	d.chart.add(x, d.o.Learn)
 	d.chart.refit(d.o, least)
 	if d.today++; d.today < d.o.Learn {
 		return Finding{}
@@ -329,10 +329,13 @@ type chart struct {
 // side is how far from the level a limit and the smallest effect are.
 type side struct{ limit, smallest float64 }
 
-func (c *chart) add(x float64) {
+// add takes a value into the reference, which keeps as many as it was learned from at least:
+// a day with its cycle.
+func (c *chart) add(x float64, learn int) {
 	c.fresh++
-	if c.values = append(c.values, x); len(c.values) > keep {
-		c.values = slices.Clone(c.values[len(c.values)-keep+keep/refitShare:])
+	most := max(keep, learn)
+	if c.values = append(c.values, x); len(c.values) > most+most/refitShare {
+		c.values = slices.Clone(c.values[len(c.values)-most:])
 	}
 }
 
