@@ -97,3 +97,37 @@ func TestTestsOfARunThatFail(t *testing.T) {
 		t.Errorf("payload %v", r.Payload)
 	}
 }
+
+// An effect without bound has a number that nobody measured, as has a baseline all of whose
+// trials broke: neither is a point.
+func TestUnboundedEffectsAreNoPoints(t *testing.T) {
+	broke := result.Effect{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds", N: 10, Broken: 5, ReferenceMedian: 1e-3, Median: 3e-3, EstimateUnbounded: true, Primary: true}
+	lost := result.Effect{Path: "fw", Baseline: "direct", Test: "udp", Metric: "loss_fraction", N: 10, ReferenceBroken: 10, Median: 0.01, EstimateUnbounded: true, Primary: true}
+	var r Round
+	r.AddRun("run", &result.Result{Costs: []result.Effect{broke, lost}})
+	if want := []Point{{Series: Series{Path: "direct", Test: "latency", Metric: "rtt_p50_seconds"}, Value: 1e-3}}; !slices.Equal(r.Points, want) {
+		t.Errorf("%+v", r.Points)
+	}
+}
+
+// A test that counts and has no point is known to have worked, once.
+func TestTestsThatWorkWithoutAPoint(t *testing.T) {
+	passed := measurement.Gate{Passed: true}
+	trace, tcp := measurement.Spec{Kind: measurement.Trace}, measurement.Spec{Kind: measurement.TCP, Duration: 1}
+	var host Round
+	host.AddTrial(measurement.Trial{Test: "route", Gate: passed}, trace)
+	host.AddTrial(measurement.Trial{Test: "bulk", Gate: passed, Outcome: measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 1e9}}}, tcp)
+	host.AddTrial(measurement.Trial{Test: "other", Gate: measurement.Gate{}}, trace)
+	if want := []TestOf{{Test: "route"}}; !slices.Equal(host.Worked, want) {
+		t.Errorf("of a host: %+v", host.Worked)
+	}
+	var run Round
+	run.AddRun("run", &result.Result{
+		Tests:  []result.TestInfo{{Name: "route", Spec: trace}, {Name: "flows", Spec: tcp}},
+		Trials: []measurement.Trial{{Path: "fw", Test: "route", Gate: passed}, {Path: "fw", Test: "route", Gate: passed}, {Path: "fw", Test: "flows", Gate: passed}},
+		Costs:  []result.Effect{{Path: "fw", Baseline: "direct", Test: "flows", Metric: "goodput_bits_per_second", N: 10, ReferenceMedian: 1e9, Ratio: 0.8, Primary: true}},
+	})
+	if want := []TestOf{{Path: "fw", Test: "route"}}; !slices.Equal(run.Worked, want) {
+		t.Errorf("of an experiment: %+v", run.Worked)
+	}
+}

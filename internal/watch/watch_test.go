@@ -414,3 +414,57 @@ func TestEffectsOfExperimentsMayBeBelowZero(t *testing.T) {
 	}
 	want(t, "a cost", events, LevelChanged)
 }
+
+// A test without points fails where it does so three times in a row, and works again.
+func TestTestWithoutPointsFails(t *testing.T) {
+	route := TestOf{Test: "route"}
+	for _, c := range []struct {
+		name  string
+		fails func(round int) bool
+		want  []Code
+	}{
+		{"once a day", func(i int) bool { return i%96 == 50 }, nil},
+		{"three in a row", func(i int) bool { return 100 <= i && i < 103 }, []Code{TestFails, TestWorks}},
+	} {
+		tracker, p := NewTracker(quarter), newPath()
+		var got []Code
+		for i := range 400 {
+			r := p.round()
+			if r.Worked = []TestOf{route}; c.fails(i) {
+				r.Worked, r.Failed = nil, []Failure{{Test: route.Test, Error: "the clock was set"}}
+			}
+			for _, e := range tracker.Add(r) {
+				if e.Failure != nil {
+					got = append(got, e.Code)
+				}
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// Rounds of seconds learn from a whole day, and keep one: a path that is busier at work has
+// no change.
+func TestFastRoundsKnowTheDay(t *testing.T) {
+	every := float64(testutil.Repeat(20, 10))
+	tracker := NewTracker(Rules{Every: measurement.Seconds(every), Series: 1, FalseAlarmsPerYear: DefaultFalseAlarms})
+	random := rand.New(rand.NewPCG(1, 2))
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range int(4 * 86400 / every) {
+		v := 1e-3 * (1 + 0.02*random.NormFloat64())
+		if h := at.Hour(); h >= 9 && h < 17 {
+			v *= 1.3
+		}
+		for _, e := range tracker.Add(Round{Number: int64(i + 1), Start: at, Points: []Point{{Series: rtt, Value: v}}}) {
+			if e.Code == LevelChanged || e.Code == LevelBack {
+				t.Fatalf("%v: %+v", at, e)
+			}
+		}
+		at = at.Add(time.Duration(every * float64(time.Second)))
+	}
+	if s := tracker.Series()[0]; s.Missing != 0 || s.Limits == nil || s.Limits.Samples < int(86400/every) {
+		t.Errorf("%+v of %+v", s, s.Limits)
+	}
+}
