@@ -259,7 +259,7 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 // remedy where they were tried and gave the same.
 func compareFlows(run Run, of []result.Attribution) {
 	type cell struct {
-		flows   int
+		flows   int // of all pairs together
 		goodput float64
 		spec    measurement.Spec
 	}
@@ -267,10 +267,11 @@ func compareFlows(run Run, of []result.Attribution) {
 	for i, a := range of {
 		test := run.Test(a.Test)
 		var rates []float64
-		for _, t := range run.Trials(a.Path, a.Test) {
+		trials := run.Trials(a.Path, a.Test)
+		for _, t := range trials {
 			rates = append(rates, t.Metrics["goodput_bits_per_second"])
 		}
-		cells[i] = cell{max(test.Spec.Flows, 1), statistics.Median(rates), test.Spec}
+		cells[i] = cell{max(test.Spec.Flows, 1) * int(pairsOf(trials)), statistics.Median(rates), test.Spec}
 	}
 	comparable := func(a, b cell) bool { return alike(a.spec, b.spec) && a.goodput > 0 && b.goodput > 0 }
 	for i := range of {

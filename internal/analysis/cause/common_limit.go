@@ -21,13 +21,23 @@ func FindCommonLimits(run Run, effects []result.Effect, attributions []result.At
 	for i := range effects {
 		e := &effects[i]
 		if measurement.MetricOf(e.Metric).Unit == measurement.BitsPerSecond {
-			e.CommonLimit = commonLimit(e, run.Test(e.Test).Spec.Defaults(), attributions, opts)
+			e.CommonLimit = commonLimit(e, run.Test(e.Test).Spec.Defaults(), pairsOf(run.Trials(e.Path, e.Test)), attributions, opts)
 		}
 	}
 }
 
-func commonLimit(e *result.Effect, spec measurement.Spec, attributions []result.Attribution, opts Options) *result.CommonLimit {
-	offered := spec.RateBitsPerSecond
+// pairsOf is how many pairs of ends did the trials at the same time: a trial has the sum of
+// them, a spec what each is asked for.
+func pairsOf(trials []measurement.Trial) float64 {
+	pairs := 1
+	for _, t := range trials {
+		pairs = max(pairs, len(t.Pairs))
+	}
+	return float64(pairs)
+}
+
+func commonLimit(e *result.Effect, spec measurement.Spec, pairs float64, attributions []result.Attribution, opts Options) *result.CommonLimit {
+	offered := spec.RateBitsPerSecond * pairs
 	if offered > 0 && spec.LossBound == 0 && math.Min(e.Median, e.ReferenceMedian) >= capReached*offered {
 		return &result.CommonLimit{Cause: result.CausePacing, RateBitsPerSecond: offered}
 	}
@@ -50,7 +60,7 @@ func commonLimit(e *result.Effect, spec measurement.Spec, attributions []result.
 	case one == result.CauseDestinationCap && opts.DestinationEgressBitsPerSecond > 0:
 		limit.RateBitsPerSecond = opts.DestinationEgressBitsPerSecond
 	case one == result.CausePacing && spec.PacingBitsPerSecond > 0:
-		limit.RateBitsPerSecond = spec.PacingBitsPerSecond * float64(max(spec.Flows, 1))
+		limit.RateBitsPerSecond = spec.PacingBitsPerSecond * float64(max(spec.Flows, 1)) * pairs
 	}
 	return limit
 }

@@ -92,7 +92,7 @@ func (x explainer) explain(a *result.Attribution) {
 	learn := func(by result.Intervention, r result.Response, after mannered) {
 		if rest := consistent(among, by, r); len(rest) < len(among) {
 			among = rest
-			a.Answers = append(a.Answers, result.Answer{Intervention: by, Response: r, Flows: int(after.flows), GoodputRatio: after.goodput / before.goodput})
+			a.Answers = append(a.Answers, result.Answer{Intervention: by, Response: r, Flows: int(after.flows / after.pairs), GoodputRatio: after.goodput / before.goodput})
 		}
 	}
 	for _, v := range x.variations(a.Test) {
@@ -215,19 +215,19 @@ func Vary(run Run, opts Options) []result.Variation {
 		tried := x.variations(a.Test)
 		test := run.Test(a.Test)
 		by, ok := intervene(a.Remaining, func(by result.Intervention) bool {
-			_, possible := vary(test, by, before.goodput)
+			_, possible := vary(test, by, before.goodput/before.flows)
 			return possible && !slices.ContainsFunc(tried, func(v result.Variation) bool { return v.Test.Intervention == by })
 		})
 		if ok {
-			varied, _ := vary(test, by, before.goodput)
+			varied, _ := vary(test, by, before.goodput/before.flows)
 			out = append(out, result.Variation{Path: a.Path, Test: varied})
 		}
 	}
 	return out
 }
 
-// vary is a test with one thing changed, which carried so many bit/s; false where that
-// thing cannot be changed.
+// vary is a test with one thing changed, each of whose flows carried so many bit/s; false
+// where that thing cannot be changed.
 func vary(test result.TestInfo, by result.Intervention, goodput float64) (result.TestInfo, bool) {
 	out := test
 	out.Explains, out.Intervention = test.Name, by
@@ -237,7 +237,7 @@ func vary(test result.TestInfo, by result.Intervention, goodput float64) (result
 	switch by {
 	case result.Slower:
 		name, title = "-slower", ", a tenth slower"
-		s.PacingBitsPerSecond = slower * goodput / float64(max(s.Flows, 1))
+		s.PacingBitsPerSecond = slower * goodput
 	case result.TwiceFlows:
 		name, title = "-twice-flows", ", twice the flows"
 		s.Flows = 2 * max(s.Flows, 1)
@@ -258,7 +258,7 @@ func vary(test result.TestInfo, by result.Intervention, goodput float64) (result
 
 // mannered is how a test went on the path.
 type mannered struct {
-	flows         float64
+	flows, pairs  float64 // of all pairs together
 	goodput, wire float64 // bit/s
 	pace          float64 // bit/s, of all flows together, 0 for none
 	losses        float64 // retransmitted segments of each that was carried
@@ -273,7 +273,8 @@ type mannered struct {
 // manner is that of the trials of a test of one direction, their medians; false where
 // the kernel told nothing of them.
 func manner(trials []measurement.Trial, spec measurement.Spec, opts Options) (out mannered, ok bool) {
-	out.flows = float64(max(spec.Flows, 1))
+	out.pairs = pairsOf(trials)
+	out.flows = float64(max(spec.Flows, 1)) * out.pairs
 	out.pace = spec.PacingBitsPerSecond * out.flows
 	spec = spec.Defaults()
 	var goodput, wire, losses, waiting, minRTT, window, buffer []float64
