@@ -57,6 +57,9 @@ type costEstimate struct {
 	// trials' spread makes, without their resolution.
 	interval, spreading *statistics.Interval
 	resolution          resolution
+	// zeroUnbounded says that a share was zero in trials that are too few, or looked at too
+	// little, to bound it.
+	zeroUnbounded bool
 	// unseen is how many shares that were zero may have made the effect as large, each
 	// with a bound of its own.
 	unseen     int

@@ -76,8 +76,8 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 	out := make([]result.Effect, len(all))
 	for i, c := range all {
 		c.decide()
-		if c.Baseline == "" && c.Runs == 0 && c.Verdict != result.NotResolved {
-			c.Verdict, c.Bound, c.Withheld = result.NotResolved, 0, []result.Withheld{result.WithheldRunLevel}
+		if c.Baseline == "" && c.Runs == 0 { // more trials would not tell, either
+			c.Verdict, c.Bound, c.RepetitionsNeeded, c.Withheld = result.NotResolved, 0, 0, []result.Withheld{result.WithheldRunLevel}
 		}
 		out[i] = c.Effect
 	}

@@ -64,7 +64,7 @@ func (c *costEstimate) repetitionsNeeded() int {
 	switch broke := len(bounded(c.effects)) < len(c.effects); {
 	case c.n < fewest && (broke || c.hidden()):
 		return fewest
-	case broke, c.LookedAt > 0 && c.Runs > 0: // the bound is that of one run
+	case broke, (c.LookedAt > 0 || c.zeroUnbounded) && c.Runs > 0: // the bound is that of one run
 		return 0
 	case c.LookedAt > 0:
 		return wholeBlocks(math.Max(zeroBlocks(c.upper/float64(c.unseen), c.LookedAt, c.alpha), float64(c.n+1)))

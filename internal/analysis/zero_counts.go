@@ -48,6 +48,7 @@ func (c *costEstimate) ofZeroCounts(n int, lows, highs []float64, values ...[]fl
 	}
 	low, high := -bound(lows), bound(highs)
 	if math.IsInf(low, 0) || math.IsInf(high, 0) {
+		c.zeroUnbounded = true
 		c.interval, c.spreading, c.Coverage, c.DifferenceLow, c.DifferenceHigh = nil, nil, 0, nil, nil
 		return
 	}
