@@ -211,7 +211,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	w := &session.ControlConn{Conn: conn, Guard: c.guard}
 	w.Until(time.Now().Add(session.HandshakeTimeout))
 	w.Began = func() (err error) {
-		t.Meter.Watch(ready.MaxRateBitsPerSecond, t.kind.LeastBytes(t.Spec), func(err error) { s.halt(t, err) })
+		t.Meter.Watch(ready.MaxRateBitsPerSecond, t.leastBytes, func(err error) { s.halt(t, err) })
 		if take := t.kind.TakeThread; take != nil {
 			release, err = take(w, open)
 		}

@@ -19,8 +19,11 @@ import (
 type test struct {
 	session.Test
 	kind session.Kind
-	refs int
-	here []uint64 // a bit for each flow that is there
+	// leastBytes is what it moves at least, see session.Kind: worked out once, since a Spec
+	// by value on the stacks of ten thousand flows would make each grow.
+	leastBytes int64
+	refs       int
+	here       []uint64 // a bit for each flow that is there
 	// giveBack returns what the test takes of the server's budget.
 	giveBack func()
 	// end returns what its kind of test keeps of it.
@@ -89,7 +92,7 @@ func (s *Server) begin(key testKey, asked protocol.Open) (*test, error) {
 	k := kinds[spec.Kind]
 	t := &test{
 		Test: session.Test{ID: key.id, Client: key.client, Spec: spec, Meter: s.counts.NewMeter(session.Client{Run: asked.Run, Address: key.client})},
-		kind: k, here: make([]uint64, (kind.Connections(spec)+63)/64),
+		kind: k, leastBytes: k.LeastBytes(spec), here: make([]uint64, (kind.Connections(spec)+63)/64),
 		guards: map[*session.Guard]struct{}{}, began: time.Now(), end: func() error { return nil },
 	}
 	if _, err := rand.Read(t.Cookie[:]); err != nil {
