@@ -289,24 +289,34 @@ func TestAgentThatEndsIsReported(t *testing.T) {
 	}
 }
 
+// withoutTAP runs the test that calls it again where there is no /dev/net/tun, and is
+// true there.
+func withoutTAP(t *testing.T) bool {
+	t.Helper()
+	needLab(t)
+	needProgram(t, "sh", "mount")
+	if os.Getenv("HOPBENCH_LAB_TEST_NO_TAP") != "" {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", `mount -t tmpfs none /dev/net && exec "$0" -test.run="^$1\$" -test.v`, readableSelf(t), t.Name())
+	cmd.Env = append(os.Environ(), "HOPBENCH_LAB_TEST_NO_TAP=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+	}
+	if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	return false
+}
+
 // Without /dev/net/tun link emulators use packet sockets on veth pairs.
 func TestLinksWithoutTAP(t *testing.T) {
-	needLab(t)
-	needProgram(t, "sh", "mount", "ping")
-	if os.Getenv("HOPBENCH_LAB_TEST_NO_TAP") == "" {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "sh", "-c", `mount -t tmpfs none /dev/net && exec "$0" -test.run='^TestLinksWithoutTAP$' -test.v`, selfExecutable)
-		cmd.Env = append(os.Environ(), "HOPBENCH_LAB_TEST_NO_TAP=1")
-		cmd.Args[3] = readableSelf(t)
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
-		}
-		if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS") {
-			t.Errorf("%v\n%s", err, text)
-		}
+	needProgram(t, "ping")
+	if !withoutTAP(t) {
 		return
 	}
 	delay := linkem.Direction{Delay: 2 * time.Millisecond}
@@ -319,6 +329,33 @@ func TestLinksWithoutTAP(t *testing.T) {
 	}
 	if facts := l.Facts(); !slices.ContainsFunc(facts, func(f string) bool { return strings.Contains(f, "packet sockets") }) {
 		t.Errorf("nothing is said of the lost fast path: %q", facts)
+	}
+}
+
+// Losses hit single segments, also of packets that a hop forwards, whatever
+// carries the frames.
+func TestLossesHitSingleSegments(t *testing.T) {
+	const full = 1514
+	withoutTAP(t) // and here with it
+	built, _, err := idpsTopology(t, ".", "mode: off, loss: 0.5%")
+	testutil.OK(t, err)
+	l := startLab(t, built)
+	for _, sender := range []string{"client", "server"} {
+		if got := attack(t, l, sender, "harmless", "text"); got != [2]string{"all", "all"} {
+			t.Errorf("from %s: sender and receiver say %q", sender, got)
+		}
+	}
+	all, err := l.Counters(t.Context())
+	testutil.OK(t, err)
+	for _, c := range all.Links {
+		if c.IDPS == nil {
+			continue
+		}
+		for _, d := range []linkem.DirectionCounters{c.Forward, c.Backward} {
+			if d.Bytes < talkBytes || d.Bytes > full*d.Frames {
+				t.Errorf("%d frames have %d bytes", d.Frames, d.Bytes)
+			}
+		}
 	}
 }
 

@@ -90,6 +90,15 @@ func (b *Builder) openPort(link, side int, e topology.End, config linkem.Config)
 	if err := own.LinkAdd(pair); err != nil {
 		return nil, fmt.Errorf("make veth pair %s: %w", far, err)
 	}
+	if config.NoOffload { // which linkem.OpenPacket leaves to the near end
+		near, err := n.handle.LinkByName(e.Interface)
+		if err == nil {
+			err = n.handle.LinkSetGSOMaxSegs(near, 1)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("switch segmentation of %s off: %w", e.Interface, err)
+		}
+	}
 	if err := own.LinkSetUp(pair); err != nil {
 		return nil, fmt.Errorf("bring %s up: %w", far, err)
 	}
