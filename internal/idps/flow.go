@@ -1,6 +1,7 @@
 package idps
 
 import (
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"sync"
@@ -9,11 +10,13 @@ import (
 )
 
 const (
-	// maxFlows bounds the table; where it is full, the flow that has been
-	// silent for longest makes room.
-	maxFlows      = shards * flowsPerShard
-	shards        = 16
-	flowsPerShard = 1024
+	// maxFlows have their place. Where a shard is full, the flow in it
+	// that has been silent for longest makes room.
+	maxFlows = 16384
+	shards   = 16
+	// flowsPerShard has room for what a hash does unevenly: it is five standard
+	// deviations more than the share of a shard in maxFlows.
+	flowsPerShard = 1200
 	// idleTimeout is how long a silent flow keeps its place for certain.
 	idleTimeout = 2 * time.Minute
 )
@@ -180,8 +183,12 @@ type shard struct {
 	oldest, newest *flow
 }
 
+// shardSeed is of a hash of the whole key: clients choose ports by rules of their own,
+// such as one parity first (connect(2)), that would fill some shards only.
+var shardSeed = maphash.MakeSeed()
+
 func (t *table) of(key flowKey) *shard {
-	return &t.shards[(uint(key.low.Port())*31+uint(key.high.Port()))%shards]
+	return &t.shards[maphash.Comparable(shardSeed, key)%shards]
 }
 
 // find is the flow of p and the side that sent it. A flow that is not there is
