@@ -384,7 +384,7 @@ func (d *direction) takeIn() (empty bool, err error) {
 func (d *direction) admit(n int) {
 	now := d.clock.now()
 	if d.config.InspectRateBitsPerSecond > 0 {
-		d.line.pace(d.rate())
+		d.line.pace(now, d.rate())
 	}
 	copies := d.line.copies()
 	switch copies {

@@ -20,6 +20,9 @@ type line struct {
 	// busy is when the wire will have sent all that was admitted, in
 	// nanoseconds with a fraction, so that no rate is ever rounded.
 	busy float64
+	// before is when it will have sent what was admitted at other speeds, and
+	// beforeRate how fast it does.
+	before, beforeRate float64
 
 	delay, jitter float64 // nanoseconds
 	jitterSource  *rand.Rand
@@ -61,9 +64,10 @@ func newLine(d Direction, seed uint64, index, frames int) *line {
 		jitter:       float64(d.Jitter),
 		jitterSource: rand.New(rand.NewPCG(seed, stream+streamJitter)),
 		busy:         math.Inf(-1),
+		before:       math.Inf(-1),
 		lastDue:      math.MinInt64,
 	}
-	l.pace(d.RateBitsPerSecond)
+	l.pace(0, d.RateBitsPerSecond)
 	capacity := 1
 	for capacity < frames {
 		capacity *= 2
@@ -88,9 +92,24 @@ func pickedFraction(d Direction) float64 {
 // maxReordered is how many frames of a line wait to be overtaken at a time; more keep their place.
 const maxReordered = 4096
 
-// pace sets the speed of the wire. What was admitted before keeps its place, and
-// the queue its size in bytes: a device does not lose memory by being slow.
-func (l *line) pace(bitsPerSecond float64) { l.rate = bitsPerSecond / 8 / 1e9 }
+// pace sets the speed of the wire from now on. What was admitted before keeps its
+// place, and the queue its size in bytes: a device does not lose memory by being slow.
+func (l *line) pace(now int64, bitsPerSecond float64) {
+	rate := bitsPerSecond / 8 / 1e9
+	if rate == l.rate {
+		return
+	}
+	if at := float64(now); l.busy > at {
+		l.before, l.beforeRate = l.busy, l.waiting(at)/(l.busy-at)
+	}
+	l.rate = rate
+}
+
+// waiting is how many bytes the queue holds at now.
+func (l *line) waiting(now float64) float64 {
+	before := max(0, l.before-now)
+	return before*l.beforeRate + max(0, l.busy-now-before)*l.rate
+}
 
 // copies runs the stages of loss and duplication on the next frame.
 func (l *line) copies() int {
@@ -112,7 +131,7 @@ func (l *line) offer(now int64, handle uint32, wireBytes int) bool {
 	}
 	departs := float64(now)
 	if l.rate > 0 {
-		waiting := (l.busy - departs) * l.rate
+		waiting := l.waiting(departs)
 		if waiting > 0 {
 			if waiting+float64(wireBytes) > l.queue {
 				return false

@@ -488,7 +488,7 @@ func TestLineChangesItsPace(t *testing.T) {
 	if got := due(ms, 1000); got != ms {
 		t.Errorf("while it is not inspected: due at %v", got)
 	}
-	l.pace(d.inspectedRate())
+	l.pace(int64(2*ms), d.inspectedRate())
 	if got := due(2*ms, 1000); got != 3*ms {
 		t.Errorf("while it is: due at %v", got)
 	}
@@ -498,13 +498,40 @@ func TestLineChangesItsPace(t *testing.T) {
 	if l.offer(int64(2*ms), 0, 1000) {
 		t.Error("the queue took more than it holds")
 	}
-	l.pace(d.RateBitsPerSecond)
+	l.pace(int64(2*ms), d.RateBitsPerSecond)
 	if got := due(2*ms, 1000); got != 4*ms {
 		t.Errorf("no longer inspected: due at %v, want behind those before", got)
 	}
 	if got := due(5*ms, 1000); got != 5*ms {
 		t.Errorf("and when they have gone: due at %v", got)
 	}
+}
+
+// The queue holds as many bytes at one speed of the wire as at another, whatever
+// was admitted at which.
+func TestQueueKeepsItsSizeWhenTheSpeedChanges(t *testing.T) {
+	fast, slow := 80e6, 8e6 // 1000 bytes take 0.1 ms and 1 ms
+	l := newLine(Direction{RateBitsPerSecond: fast, QueueBytes: 10_500}, 1, 0, 64)
+	takes := func(what string, at time.Duration, most, want int) {
+		t.Helper()
+		n := 0
+		for n < most && l.offer(int64(at), 0, 1000) {
+			n++
+		}
+		if n != want {
+			t.Errorf("%s: took %d frames, want %d", what, n, want)
+		}
+	}
+	l.pace(0, slow)
+	takes("slow", 0, 5, 5)
+	l.pace(0, fast)
+	takes("fast, half full", 0, 20, 5)
+	l.pace(0, slow)
+	takes("slow, full", 0, 20, 0)
+	takes("slow, all gone", 5600*us, 20, 10)
+	l.pace(int64(10600*us), fast)
+	takes("fast, half gone", 10600*us, 20, 5)
+	takes("fast, all gone", 17*ms, 20, 10)
 }
 
 func TestRateWhileInspecting(t *testing.T) {
