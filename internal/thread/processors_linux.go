@@ -48,6 +48,9 @@ func resize(n int) bool {
 		runtime.GOMAXPROCS(added.began)
 	} else {
 		runtime.SetDefaultGOMAXPROCS() // and follow the control group's limit again
+		if runtime.GOMAXPROCS(0) == 1 && added.began > 1 {
+			runtime.GOMAXPROCS(added.began) // a lone CPU may have been given spare ones
+		}
 	}
 	return true
 }

@@ -3,6 +3,8 @@ package thread
 import (
 	"runtime"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Processors that are added go away with the last who asked for them.
@@ -28,5 +30,21 @@ func TestAddProcessors(t *testing.T) {
 	has("none", before)
 	if !ok || !ok2 {
 		t.Errorf("not added: %v, %v", ok, ok2)
+	}
+}
+
+// Where there is one CPU, the spare processors that the process began with stay.
+func TestAddProcessorsOnOneCPU(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "") // it may have been set for the tests
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unpin, err := Pin(AllowedCPUs()[:1])
+	testutil.OK(t, err)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	defer unpin()
+	remove, ok := AddProcessors(1)
+	remove()
+	if got := runtime.GOMAXPROCS(0); !ok || got != 4 {
+		t.Errorf("%d processors of 4 are left (%v)", got, ok)
 	}
 }
