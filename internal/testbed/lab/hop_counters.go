@@ -231,11 +231,12 @@ func addNode(s *measurement.HopSample, n lab.NodeCounters, leads func(name strin
 	}
 }
 
-// addLink adds what the process counts that is a link behind a node.
+// addLink adds what the process counts that is a link behind a node. What it could not
+// read of a TAP device is among the drops of that interface.
 func addLink(s *measurement.HopSample, c lab.LinkCounters) {
 	s.CPU += measurement.SecondsOf(c.CPU - c.Forward.HandOverCPU - c.Backward.HandOverCPU)
 	for _, d := range []linkem.DirectionCounters{c.Forward, c.Backward} {
-		s.DroppedPackets += float64(d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames)
+		s.DroppedPackets += float64(d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames + d.OverrunFrames)
 		s.QueueDroppedPackets += float64(d.QueueDroppedFrames - d.FlowDroppedFrames)
 		s.FlowQueueDroppedPackets += float64(d.FlowDroppedFrames)
 		s.LostPackets += float64(d.LostFrames)

@@ -42,7 +42,7 @@ func counted(n uint64, nodes []string) lab.Counters {
 		{A: lab.End{Node: "p/edge", Interface: "to-source"}, CPU: time.Hour},
 		{A: lab.End{Node: "p/edge", Interface: "bypass-0-1"}, CPU: 2 * time.Duration(n) * time.Second},
 		{A: lab.End{Node: "p/firewall.2", Interface: "to-destination"}, CPU: time.Duration(n) * time.Second,
-			Counters: linkem.Counters{Forward: linkem.DirectionCounters{LostFrames: n}, Backward: linkem.DirectionCounters{QueueDroppedFrames: n, RefusedFrames: n}}},
+			Counters: linkem.Counters{Forward: linkem.DirectionCounters{LostFrames: n, OverrunFrames: n}, Backward: linkem.DirectionCounters{QueueDroppedFrames: n, RefusedFrames: n}}},
 	}
 	return all
 }
@@ -87,9 +87,9 @@ func TestWatchHops(t *testing.T) {
 		}
 		want := []measurement.HopSample{
 			{At: -0.03},
-			{At: 0.07, ForwardBytes: 1000, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 8, QueueDroppedPackets: 1, LostPackets: 1, CPU: 1},
-			{At: 0.17, ForwardBytes: 2000, ForwardPackets: 2, BackwardBytes: 200, BackwardPackets: 4, DroppedPackets: 16, QueueDroppedPackets: 2, LostPackets: 2, CPU: 2},
-			{At: 0.25, ForwardBytes: 3000, ForwardPackets: 3, BackwardBytes: 300, BackwardPackets: 6, DroppedPackets: 24, QueueDroppedPackets: 3, LostPackets: 3, CPU: 3},
+			{At: 0.07, ForwardBytes: 1000, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 9, QueueDroppedPackets: 1, LostPackets: 1, CPU: 1},
+			{At: 0.17, ForwardBytes: 2000, ForwardPackets: 2, BackwardBytes: 200, BackwardPackets: 4, DroppedPackets: 18, QueueDroppedPackets: 2, LostPackets: 2, CPU: 2},
+			{At: 0.25, ForwardBytes: 3000, ForwardPackets: 3, BackwardBytes: 300, BackwardPackets: 6, DroppedPackets: 27, QueueDroppedPackets: 3, LostPackets: 3, CPU: 3},
 		}
 		for i, got := range o.HopSeries[2].Samples {
 			if *got.Connections != float64(12+i) { // of the table now, not since the trial began
