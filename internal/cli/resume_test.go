@@ -107,6 +107,26 @@ func TestResumeByTheSameRules(t *testing.T) {
 	}
 }
 
+// A run of `run all` that is done is gone on with once, to be explained.
+func TestExplainWhatIsDone(t *testing.T) {
+	for name, c := range map[string]struct{ asked, explained, want bool }{
+		"not asked for": {false, false, false},
+		"asked for":     {true, false, true},
+		"explained":     {true, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := begun(t, func(head *store.Head, _ *measurement.Trial) { head.Explain = c.explained })
+			a := several{flags: runFlags{explain: c.asked}, dir: filepath.Dir(dir)}
+			if got := a.unexplained(&result.IndexEntry{Folder: filepath.Base(dir)}); got != c.want {
+				t.Errorf("to be explained: %v", got)
+			}
+			if a.unexplained(&result.IndexEntry{Folder: "removed"}) {
+				t.Error("a run that was removed is to be explained")
+			}
+		})
+	}
+}
+
 func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
 	for name, change := range map[string]func(*store.Head, *measurement.Trial){
 		"another order": func(_ *store.Head, trial *measurement.Trial) { trial.Order++ },

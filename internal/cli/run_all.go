@@ -90,7 +90,7 @@ func isIndex(dir string) bool {
 }
 
 // resumeAll does what an earlier `run all` has not done, failed experiments
-// included.
+// included, and explains what it did if that is wanted now.
 func resumeAll(ctx context.Context, s base.Streams, f runFlags) error {
 	lock, err := store.Lock(f.resume)
 	if err != nil {
@@ -137,7 +137,7 @@ func (a *several) run(ctx context.Context) error {
 	}
 	for i := range a.index.Entries {
 		e := &a.index.Entries[i]
-		if e.State == result.EntryDone {
+		if e.State == result.EntryDone && !a.unexplained(e) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -159,6 +159,20 @@ func (a *several) run(ctx context.Context) error {
 		}
 	}
 	return a.finish(ctx)
+}
+
+// unexplained says that a run that is done is still to be explained.
+func (a *several) unexplained(e *result.IndexEntry) bool {
+	if !a.flags.explain {
+		return false
+	}
+	st, err := store.Open(filepath.Join(a.dir, e.Folder))
+	if err != nil {
+		return false // whoever removed a run that was done does not want it again
+	}
+	defer st.Close() // only read
+	head, err := st.Head()
+	return err == nil && !head.Explain && !st.Old()
 }
 
 // settle says in the entry how its run ended.
