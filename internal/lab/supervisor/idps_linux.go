@@ -99,7 +99,7 @@ func (s *supervisor) askInspector(node string, m message.Message) (message.Messa
 		if conn == nil {
 			return message.Message{}, errors.New("the lab is not up yet")
 		}
-		answer, err := ask(conn, m)
+		answer, err := s.ask(conn, m)
 		if err != nil {
 			err = fmt.Errorf("idps %s: %w", node, err)
 		}

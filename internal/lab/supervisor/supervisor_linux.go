@@ -35,6 +35,7 @@ type supervisor struct {
 	watched  map[string]bool       // nodes whose back ends are
 
 	counting  sync.Mutex // one asks the processes of links at a time
+	asked     uint64     // how often they were, guarded by counting
 	switching sync.Mutex // one changes routes, or the ways of flows, at a time
 }
 
