@@ -124,6 +124,22 @@ func TestMachinesAreNamed(t *testing.T) {
 	}
 }
 
+// Samples of a pair that started later than the first are dated from the trial's first start, as is
+// what receivers counted.
+func TestSamplesOfALaterPair(t *testing.T) {
+	r := run()
+	r.Result.Trials[2].Pairs[1].Delay = 60
+	first := map[int32]float64{}
+	for _, row := range all(t, r) {
+		if at, known := first[row.Pair]; row.Trial == "b01-fleet-bulk" && (!known || row.At < at) {
+			first[row.Pair] = row.At
+		}
+	}
+	if first[1] != 0 || first[2] != 60 || first[3] != 0 {
+		t.Errorf("the first samples of each pair are of %v", first)
+	}
+}
+
 // fleet are the blocks of a seat's flows: each carried as many bytes in a tenth of a
 // second as the flow's and the seat's number say.
 func fleet(trial string, seat int) (out []samples.Block) {

@@ -158,11 +158,12 @@ func (r Run) sampled(t trialSeries, coder *samples.Coder) iter.Seq2[Row, error] 
 			}
 			row := t.of(block.Seat)
 			row.Attempt, row.Step = int32(block.Attempt), nanoseconds(block.Step.Seconds())
+			delay := float64(measurement.StartOfSeat(t.Pairs, block.Seat)) // a block counts from its pair's own start
 			// What rows point at is theirs.
 			received, retransmits := make([]float64, len(all)), make([]int64, len(all))
 			rtts, windows := make([]float64, len(all)), make([]int64, len(all))
 			for i, s := range all {
-				row.Flow, row.At = int32(min(s.Flow, math.MaxInt32)), nanoseconds(s.At.Seconds())
+				row.Flow, row.At = int32(min(s.Flow, math.MaxInt32)), nanoseconds(delay+s.At.Seconds())
 				received[i], retransmits[i], rtts[i], windows[i] = float64(s.Bytes), s.Retransmits, nanoseconds(s.RTT.Seconds()), s.CongestionWindow
 				row.Received, row.Retransmits, row.RTT, row.Window = &received[i], &retransmits[i], nil, nil
 				if s.RTT > 0 {

@@ -170,6 +170,18 @@ type Pair struct {
 	RTT []PairRTT `json:"rtt,omitempty"`
 }
 
+// StartOfSeat is how much later than the first pair the pair of a seat, counted from 1, started: as
+// planned where it brought nothing, which would say when, and 0 where there is no such pair.
+func StartOfSeat(pairs []Pair, seat int) Seconds {
+	if seat < 1 || seat > len(pairs) {
+		return 0
+	}
+	if p := pairs[seat-1]; p.Error == "" {
+		return p.Delay
+	}
+	return pairs[seat-1].PlannedDelay
+}
+
 // StartSpread is how far apart pairs started, beyond what was planned: the latest against
 // the earliest, each compared with its own turn. Those that brought nothing are left out.
 func StartSpread(pairs []Pair) Seconds {

@@ -64,7 +64,7 @@ func sampledTrial(ctx context.Context, t *measurement.Trial, from Samples) (*res
 	if err != nil {
 		return nil, err
 	}
-	return fold(from.Samples(ctx, t.ID), coder, agents, float64(t.Elapsed))
+	return fold(from.Samples(ctx, t.ID), coder, agents, t)
 }
 
 // folding adds samples up in steps of one width.
@@ -83,8 +83,8 @@ type client struct {
 }
 
 // fold is nil where there are no samples. A sample is spread evenly over its time. What is
-// later than a trial of so many seconds can be is left out.
-func fold(blocks iter.Seq2[samples.Block, error], coder *samples.Coder, agents []string, seconds float64) (*result.Sampled, error) {
+// later than the trial can be is left out.
+func fold(blocks iter.Seq2[samples.Block, error], coder *samples.Coder, agents []string, t *measurement.Trial) (*result.Sampled, error) {
 	var f *folding
 	for b, err := range blocks {
 		if err != nil {
@@ -95,9 +95,9 @@ func fold(blocks iter.Seq2[samples.Block, error], coder *samples.Coder, agents [
 			return nil, err
 		}
 		if f == nil {
-			f = newFolding(len(agents), seconds, b.Step.Seconds())
+			f = newFolding(len(agents), float64(t.Elapsed), b.Step.Seconds())
 		}
-		f.add(b, all)
+		f.add(b, all, float64(measurement.StartOfSeat(t.Pairs, b.Seat)))
 	}
 	if f == nil || f.samples == 0 {
 		return nil, nil
@@ -124,7 +124,8 @@ func newFolding(clients int, seconds, step float64) *folding {
 	return &folding{width: width, steps: int(math.Ceil(max(seconds/width, 1))), clients: make([]client, clients)}
 }
 
-func (f *folding) add(b samples.Block, all []samples.Sample) {
+// add adds the samples of a block, whose times are from delay seconds on: its pair's own start.
+func (f *folding) add(b samples.Block, all []samples.Sample, delay float64) {
 	if b.Seat < 1 || b.Seat > len(f.clients) {
 		return
 	}
@@ -135,13 +136,13 @@ func (f *folding) add(b samples.Block, all []samples.Sample) {
 			c.bytes[i] = math.NaN()
 		}
 	}
-	if from := b.From.Seconds(); from > c.until+f.width/2 {
+	if from := delay + b.From.Seconds(); from > c.until+f.width/2 {
 		f.tear(c, c.until)
 		f.tear(c, from)
 	}
 	long := b.Step.Seconds()
 	for _, s := range all {
-		from := s.At.Seconds()
+		from := delay + s.At.Seconds()
 		end := from + long
 		c.until = max(c.until, min(end, float64(f.steps)*f.width))
 		f.samples++

@@ -116,6 +116,30 @@ func TestSamplesAreFolded(t *testing.T) {
 	}
 }
 
+// A pair of a later wave counts from its own start. It is shown when that was in the trial, or
+// was planned, where it brought nothing back.
+func TestSamplesOfLaterWaves(t *testing.T) {
+	seconds := func(n int) (out []samples.Sample) {
+		for i := range n {
+			out = append(out, at(float64(i), 1, 100))
+		}
+		return out
+	}
+	from := sent{agents: []string{"c1", "c2", "c3"}}
+	from.send(t, 1, time.Second, seconds(120))
+	from.send(t, 2, time.Second, seconds(60))
+	from.send(t, 3, time.Second, seconds(10))
+	r := fleetRun(120)
+	r.Trials[0].Pairs = []measurement.Pair{{Source: "c1"}, {Source: "c2", Delay: 60, PlannedDelay: 60}, {Source: "c3", PlannedDelay: 60, Error: "gone"}}
+	report.AddSampled(t.Context(), r, from)
+	for i, want := range []struct{ first, steps int }{{0, 120}, {60, 60}, {60, 10}} {
+		c := r.Sampled["t"].Clients[i]
+		if len(c.Parts) != 1 || c.Parts[0].First != want.first || len(c.Parts[0].Bytes) != want.steps {
+			t.Errorf("%s: %v, want %d steps from %d on", c.Name, c.Parts, want.steps, want.first)
+		}
+	}
+}
+
 // Samples that cannot be read are named on the page, which has the receivers' count instead.
 func TestSamplesThatCannotBeRead(t *testing.T) {
 	damaged := sent{agents: []string{"c1"}}

@@ -15,7 +15,7 @@ import (
 
 // Sample is what one flow counted in one step of time.
 type Sample struct {
-	// At is when the step began, since the trial's start, by the agent's clock.
+	// At is when the step began, since the pair's own start, by the agent's clock.
 	At time.Duration
 	// Flow is counted from 1.
 	Flow int
