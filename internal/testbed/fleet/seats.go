@@ -33,6 +33,8 @@ type seats struct {
 	ended   chan struct{}
 	works   sync.WaitGroup
 
+	seen map[int]uint64 // latest generation that the queue gave, by id; of the taking goroutine alone
+
 	mu    sync.Mutex
 	taken []*place // by their ids, from 1; nil where nobody has had it yet
 }
@@ -56,7 +58,7 @@ func (f *Fleet) openSeats(ctx context.Context) (*seats, error) {
 	}
 	s = &seats{
 		fleet: f, lease: cmp.Or(f.Inventory.Queue.Lease, inventory.LeaseOf(f.Inventory.Broker.MaxAgents)),
-		secret: make([]byte, sha256.Size), ended: make(chan struct{}),
+		secret: make([]byte, sha256.Size), ended: make(chan struct{}), seen: map[int]uint64{},
 	}
 	session := make([]byte, 8)
 	for _, random := range [][]byte{s.secret, session} {
@@ -178,7 +180,7 @@ func (s *seats) take(ctx context.Context, clients, servers []*member, n int) ([]
 	if len(want) > 0 {
 		ctx, cancel := s.patience(ctx)
 		defer cancel()
-		if err := s.offer(ctx, want, nil); err != nil {
+		if err := s.offer(ctx, want); err != nil {
 			return nil, err
 		}
 		if err := s.giveAll(ctx, want); err != nil {
@@ -196,13 +198,14 @@ func (s *seats) patience(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeoutCause(ctx, wait, fmt.Errorf("the queue does not give all seats in %v (wait: in the testbed file); its broker is away, or %w", wait, errShared))
 }
 
-// offer writes the next generation of seats into the ledger, and then into the queue.
-func (s *seats) offer(ctx context.Context, want map[int]*offered, atLeast map[int]uint64) error {
+// offer writes the next generation of seats into the ledger, and then into the queue: a later
+// one than all that the queue has given, as it takes an earlier one for a repetition.
+func (s *seats) offer(ctx context.Context, want map[int]*offered) error {
 	servers := map[int]string{}
 	for id, o := range want {
 		servers[id] = o.server.Name
 	}
-	now, err := s.ledger.Offer(ctx, servers, atLeast)
+	now, err := s.ledger.Offer(ctx, servers, s.seen)
 	if err != nil {
 		return err
 	}
@@ -299,7 +302,7 @@ func (s *seats) giveAll(ctx context.Context, want map[int]*offered) error {
 		case l := <-leased:
 			all = append(all, l)
 		case <-s.queue.Emptied():
-			if err := s.offer(ctx, lacking, nil); err != nil {
+			if err := s.offer(ctx, lacking); err != nil {
 				return err
 			}
 			continue
@@ -340,21 +343,21 @@ var errShared = errors.New("another coordinator works on the same run or somethi
 func (s *seats) give(ctx context.Context, want map[int]*offered, all []seat.Lease) error {
 	var claims []ledger.Claim
 	leases := map[ledger.Claim]seat.Lease{}
-	strays, atLeast := map[int]*offered{}, map[int]uint64{}
-	stray := func(id int, generation uint64) {
-		strays[id], atLeast[id] = want[id], max(atLeast[id], generation)
-		want[id].strays++
-	}
+	strays := map[int]*offered{}
 	for _, l := range all {
 		x := l.Seat()
 		id, err := strconv.Atoi(x.ID)
 		o := want[id]
+		if err == nil {
+			s.seen[id] = max(s.seen[id], x.Generation)
+		}
 		switch {
 		case err != nil || o == nil:
 			_ = l.Done(ctx) // of no use; one that is lost is gone anyway
 		case x.Generation < o.generation:
 		case !bytes.Equal(x.Body, o.body):
-			stray(id, x.Generation)
+			strays[id] = o
+			o.strays++
 		default:
 			c := ledger.Claim{ID: id, Generation: x.Generation, Client: o.client.Name}
 			claims, leases[c] = append(claims, c), l
@@ -368,7 +371,11 @@ func (s *seats) give(ctx context.Context, want map[int]*offered, all []seat.Leas
 		delete(leases, c)
 	}
 	s.mu.Lock()
-	for c, l := range leases {
+	for _, c := range claims { // in their order: of two generations of a seat the ledger has the later
+		l, given := leases[c]
+		if !given {
+			continue
+		}
 		o := want[c.ID]
 		for len(s.taken) < c.ID {
 			s.taken = append(s.taken, nil)
@@ -388,7 +395,7 @@ func (s *seats) give(ctx context.Context, want map[int]*offered, all []seat.Leas
 	if len(strays) == 0 {
 		return nil
 	}
-	return s.offer(ctx, strays, atLeast)
+	return s.offer(ctx, strays)
 }
 
 // attend renews the leases of clients that are well, and ends the connections of machines
