@@ -130,6 +130,9 @@ func (q *SeatQueue) make(ctx context.Context) error {
 }
 
 func (q *SeatQueue) makeNow(ctx context.Context) error {
+	q.mu.Lock()
+	known := q.latest // before the stream is asked: others offer meanwhile
+	q.mu.Unlock()
 	stream, err := q.js.Stream(ctx, q.name)
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
 	if missing {
@@ -166,7 +169,10 @@ func (q *SeatQueue) makeNow(ctx context.Context) error {
 	// A cluster that starts again remembers the stream, and nothing of what was in it.
 	last := stream.CachedInfo().State.LastSeq
 	q.mu.Lock()
-	emptied := q.bound != nil && (missing || last < q.latest)
+	emptied := q.bound != nil && (missing || last < known)
+	if !emptied {
+		last = max(last, q.latest)
+	}
 	q.stream, q.bound, q.latest = stream, consumer, last
 	q.mu.Unlock()
 	if emptied {

@@ -169,6 +169,49 @@ func TestSeatsHaveRoom(t *testing.T) {
 	}
 }
 
+// offering offers something while a stream is asked for: after the server has answered.
+type offering struct {
+	jetstream.JetStream
+	offer func()
+}
+
+func (o *offering) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := o.JetStream.Stream(ctx, name)
+	o.offer()
+	return s, err
+}
+
+// What is offered while somebody looks whether the stream is there is no sign that the stream has
+// lost something: leases go on. A stream that has is noticed all the same.
+func TestOfferedWhileTheStreamIsLookedFor(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	js := seatConnection(t, s.ClientURL())
+	t.Cleanup(js.Conn().Close)
+	slow := &offering{JetStream: js, offer: func() {}}
+	q := seatQueue(t, slow, time.Minute, 1)
+	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "held", Generation: 1}))
+	l, err := q.Lease(t.Context())
+	testutil.OK(t, err)
+	slow.offer = func() { testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "other", Generation: 1})) }
+	testutil.OK(t, q.make(t.Context()))
+	slow.offer = func() {}
+	testutil.OK(t, q.make(t.Context()))
+	select {
+	case <-q.Emptied():
+		t.Error("the queue says that its broker has lost what was in it")
+	case <-l.Lost():
+		t.Error("the lease is lost")
+	default:
+	}
+	testutil.OK(t, l.Renew(t.Context()))
+	testutil.OK(t, js.DeleteStream(t.Context(), q.name))
+	testutil.OK(t, q.make(t.Context()))
+	<-q.Emptied()
+	<-l.Lost()
+}
+
 // A queue that is removed takes its stream along.
 func TestRemoveSeats(t *testing.T) {
 	leftovers(t)
