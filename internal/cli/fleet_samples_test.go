@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/fleet/collect"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -50,7 +51,7 @@ func TestRunEndsWhereSamplesCannotBeKept(t *testing.T) {
 	box := samples.NewOutbox(coder, 1<<20)
 	testutil.OK(t, errors.Join(box.Add("second", 1, 1, time.Second, []samples.Sample{{Flow: 1}}), box.Acknowledge(0, 1<<20)))
 	block, _ := box.Next()
-	taken.Join("c1", sender{block})
+	taken.Join(subject.Agent{Name: "c1"}, sender{block})
 	for taken.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}

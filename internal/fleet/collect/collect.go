@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 )
 
 // Keeper keeps samples, and who may send which; store.Store is one.
@@ -111,13 +112,17 @@ type Collector struct {
 	told    GivenUp
 	err     error // of the last transaction
 	stored  chan struct{}
-	lost    map[string]lost // by the names of agents
-	results []result        // that are not on the disk
-	over    int             // results that are
-	trial   attempt         // that began last
+	lost    map[subject.Agent]GivenUp // by what each says; of a key it only grows
+	results []result                  // that are not on the disk
+	over    int                       // results that are
+	present attempt                   // that began last
+	stays   bool                      // its trial is not stored
+	// begun are the agents of each attempt of this process, of seats 1, 2 and so on. A name may
+	// pass to another machine, which has another key.
+	begun map[attempt][]subject.Agent
 }
 
-// result is one of a trial that is over.
+// result is one that came over another connection than the one that asked for it.
 type result struct {
 	samples.Result
 	from *Sender
@@ -127,14 +132,9 @@ type result struct {
 type attempt struct {
 	trial  string
 	number int
-	agents []string // of seats 1, 2 and so on
 }
 
-// lost is what an agent says that it gave up of its samples.
-type lost struct {
-	before, now GivenUp // of earlier processes of its name, and of the present one
-	kept        bool    // a block of the present one is on the disk
-}
+func attemptOf(k samples.Key) attempt { return attempt{k.Trial, k.Attempt} }
 
 // arrived is a block that is not on the disk.
 type arrived struct {
@@ -146,7 +146,7 @@ type arrived struct {
 // Open begins to take samples, until Close.
 func Open(o Options) *Collector {
 	o.Every, o.Late = cmp.Or(o.Every, storeEvery), cmp.Or(o.Late, lateAfter)
-	c := &Collector{o: o, wake: make(chan struct{}, 1), senders: map[*Sender]struct{}{}, stored: make(chan struct{}), lost: map[string]lost{}}
+	c := &Collector{o: o, wake: make(chan struct{}, 1), senders: map[*Sender]struct{}{}, stored: make(chan struct{}), lost: map[subject.Agent]GivenUp{}, begun: map[attempt][]subject.Agent{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.works.Go(c.store)
 	c.works.Go(c.watch)
@@ -161,30 +161,59 @@ func (c *Collector) Close() {
 
 // Begin has the agents of a trial's pairs, in their order, send its samples, and says as
 // which attempt.
-func (c *Collector) Begin(ctx context.Context, trial string, agents []string) (int, error) {
-	n, err := c.o.Keeper.BeginAttempt(ctx, trial, agents)
-	if err == nil {
-		c.mu.Lock()
-		c.trial = attempt{trial, n, slices.Clone(agents)}
-		c.mu.Unlock()
+func (c *Collector) Begin(ctx context.Context, trial string, agents []subject.Agent) (int, error) {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.Name
 	}
-	return n, err
+	n, err := c.o.Keeper.BeginAttempt(ctx, trial, names)
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same := c.begun[c.present] // thousands of agents are kept once, not for each trial
+	if !slices.Equal(same, agents) {
+		same = slices.Clone(agents)
+	}
+	c.present, c.stays = attempt{trial, n}, true
+	c.begun[c.present] = same
+	return n, nil
+}
+
+// may says whether an agent may send what is of a test. Of an attempt of an earlier process only
+// its name is known.
+func (c *Collector) may(who subject.Agent, of samples.Key) (bool, error) {
+	c.mu.Lock()
+	agents, known := c.begun[attemptOf(of)]
+	c.mu.Unlock()
+	if known {
+		return of.Seat >= 1 && of.Seat <= len(agents) && agents[of.Seat-1] == who, nil
+	}
+	return c.o.Keeper.Assigned(c.ctx, who.Name, of)
 }
 
 // Stored tells the agents of a trial that what they brought is on the disk, if it is the one
-// that began last. One that does not hear of it sends that again, when it comes again.
+// that began last. One that does not hear of it sends that again, when it comes again. One whose
+// result came again meanwhile hears of it once it is known whether the trial has it.
 func (c *Collector) Stored(trial string) {
 	c.mu.Lock()
-	t := c.trial
-	seats := map[string]int{}
+	seats := map[subject.Agent]int{}
+	t := c.present
 	if t.trial == trial {
-		for i, name := range t.agents {
-			seats[name] = i + 1
+		for i, a := range c.begun[t] {
+			seats[a] = i + 1
+		}
+		c.stays = false
+	}
+	for _, r := range c.results {
+		if attemptOf(r.Key) == t {
+			delete(seats, r.from.who)
 		}
 	}
 	tell := map[Agent]int{}
 	for s := range c.senders {
-		if seat := seats[s.name]; seat > 0 {
+		if seat := seats[s.who]; seat > 0 {
 			tell[s.agent] = seat
 		}
 	}
@@ -192,6 +221,26 @@ func (c *Collector) Stored(trial string) {
 	for a, seat := range tell {
 		_ = a.SaySettled(samples.Key{Trial: trial, Seat: seat, Attempt: t.number})
 	}
+	c.hurry()
+}
+
+// hurry asks for a transaction at once.
+func (c *Collector) hurry() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// due are the results of trials that are over. Whether that of the present trial is in it is
+// known once it is stored, or another begins. The caller holds the lock.
+func (c *Collector) due() (out []result) {
+	for _, r := range c.results {
+		if !c.stays || attemptOf(r.Key) != c.present {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Late is how many results came after their trials were over, which do not count.
@@ -214,9 +263,9 @@ func (c *Collector) Dropped() map[string]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]int64{}
-	for name, l := range c.lost {
-		if n := l.before.plus(l.now).Dropped; n > 0 {
-			out[name] = n
+	for who, l := range c.lost {
+		if l.Dropped > 0 {
+			out[who.Name] += l.Dropped
 		}
 	}
 	return out
@@ -225,7 +274,7 @@ func (c *Collector) Dropped() map[string]int64 {
 // Sender is the connection of one agent.
 type Sender struct {
 	c     *Collector
-	name  string
+	who   subject.Agent
 	agent Agent
 
 	// The rest is under the Collector's lock.
@@ -237,8 +286,8 @@ type Sender struct {
 }
 
 // Join takes the samples of an agent, until Gone.
-func (c *Collector) Join(name string, a Agent) *Sender {
-	s := &Sender{c: c, name: name, agent: a}
+func (c *Collector) Join(who subject.Agent, a Agent) *Sender {
+	s := &Sender{c: c, who: who, agent: a}
 	a.TakeSamples(s.take)
 	a.TakeResults(s.takeResult)
 	c.mu.Lock()
@@ -282,18 +331,15 @@ func (s *Sender) take(b samples.Block, more bool) error {
 	}
 	s.last, s.more = b.Seq, more
 	s.ahead += len(b.Data)
-	l := c.lost[s.name]
-	if b.Seq == 1 && l.kept { // another process: the first block of this one is on the disk
-		l = lost{before: l.before.plus(l.now)}
-	}
-	l.now = GivenUp{max(l.now.Coarsened, b.Coarsened), max(l.now.Dropped, b.Dropped)}
-	c.lost[s.name] = l
+	l := c.lost[s.who]
+	c.lost[s.who] = GivenUp{max(l.Coarsened, b.Coarsened), max(l.Dropped, b.Dropped)}
 	c.waiting = append(c.waiting, arrived{b, s, time.Now()})
 	c.bytes += len(b.Data)
 	return nil
 }
 
-// takeResult takes what a test brought of a trial that is over. It never waits for the disk.
+// takeResult takes what a test brought, over another connection than it was asked for. It never
+// waits for the disk.
 func (s *Sender) takeResult(r agent.SeatResult) error {
 	text, err := json.Marshal(r.Outcome)
 	if err != nil {
@@ -305,9 +351,9 @@ func (s *Sender) takeResult(r agent.SeatResult) error {
 	if slices.ContainsFunc(c.results, func(r result) bool { return r.from == s }) {
 		return fmt.Errorf("%w: a result, where the one before is not yet kept", ErrForeign)
 	}
-	c.results = append(c.results, result{samples.Result{
-		Key: samples.Key{Trial: r.Trial, Seat: r.Seat, Attempt: r.Attempt}, Agent: s.name, Outcome: text,
-	}, s})
+	of := samples.Key{Trial: r.Trial, Seat: r.Seat, Attempt: r.Attempt}
+	c.results = slices.DeleteFunc(c.results, func(r result) bool { return r.Key == of && r.from.who == s.who }) // over a connection that has ended
+	c.results = append(c.results, result{samples.Result{Key: of, Agent: s.who.Name, Outcome: text}, s})
 	return nil
 }
 
@@ -315,12 +361,14 @@ func (s *Sender) takeResult(r agent.SeatResult) error {
 // said that they are.
 func (c *Collector) putResults() ([]result, error) {
 	c.mu.Lock()
-	all := slices.Clone(c.results)
+	all := c.due()
 	c.mu.Unlock()
 	var put []samples.Result
 	var own []result
+	done := map[*Sender]bool{} // of each there is one
 	for _, r := range all {
-		known, err := c.o.Keeper.Assigned(c.ctx, r.Agent, r.Key)
+		done[r.from] = true
+		known, err := c.may(r.from.who, r.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -342,7 +390,7 @@ func (c *Collector) putResults() ([]result, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.results = slices.Delete(c.results, 0, len(all))
+	c.results = slices.DeleteFunc(c.results, func(r result) bool { return done[r.from] })
 	c.over += kept
 	return own, nil
 }
@@ -397,11 +445,6 @@ func (c *Collector) transaction() (again bool) {
 		last := map[*Sender]int{}
 		for _, a := range batch {
 			a.from.ahead -= len(a.Data)
-			if a.from.refused == nil {
-				l := c.lost[a.from.name]
-				l.kept = true
-				c.lost[a.from.name] = l
-			}
 			if _, here := c.senders[a.from]; !here || a.from.refused != nil {
 				continue
 			}
@@ -440,7 +483,7 @@ func (c *Collector) assigned(batch []arrived) ([]samples.Block, error) {
 			continue
 		}
 		if !allowed {
-			known, err := c.o.Keeper.Assigned(c.ctx, a.from.name, a.Key)
+			known, err := c.may(a.from.who, a.Key)
 			if err != nil {
 				return nil, err
 			}
@@ -479,7 +522,7 @@ func (c *Collector) watch() {
 				lag.Behind = 0
 			}
 			for _, l := range c.lost {
-				lag.GivenUp = lag.plus(l.before).plus(l.now)
+				lag.GivenUp = lag.plus(l)
 			}
 			tell := c.o.OnLag != nil && (c.late || before || lag.GivenUp != c.told)
 			c.told = lag.GivenUp
@@ -491,7 +534,8 @@ func (c *Collector) watch() {
 	}
 }
 
-// Drain waits until all that the agents hold is on the disk. The error says what is not.
+// Drain waits until all that the agents hold is on the disk, but for results of a trial that is
+// not stored. The error says what is not.
 func (c *Collector) Drain(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -501,16 +545,13 @@ func (c *Collector) Drain(ctx context.Context) error {
 				holding++
 			}
 		}
-		waiting, stored, err := len(c.waiting)+len(c.results), c.stored, c.err
+		waiting, stored, err := len(c.waiting)+len(c.due()), c.stored, c.err
 		c.mu.Unlock()
 		if waiting == 0 && holding == 0 {
 			return nil
 		}
 		if waiting > 0 {
-			select {
-			case c.wake <- struct{}{}:
-			default:
-			}
+			c.hurry()
 		}
 		select {
 		case <-stored:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -65,7 +66,7 @@ func newDisk(t testing.TB) *disk {
 // machine is an agent and its connection, if there is one.
 type machine struct {
 	t      testing.TB
-	name   string
+	who    subject.Agent // with a key of its process
 	coder  *samples.Coder
 	box    *samples.Outbox
 	key    samples.Key   // of what it counts
@@ -77,13 +78,14 @@ type machine struct {
 }
 
 func newMachine(t testing.TB, name string, coder *samples.Coder) *machine {
-	m := &machine{t: t, name: name, coder: coder}
+	m := &machine{t: t, who: subject.Agent{Name: name}, coder: coder}
 	m.restart()
 	return m
 }
 
 // restart is a new process of the agent.
 func (m *machine) restart() {
+	m.who.Key += "k"
 	m.box, m.added = samples.NewOutbox(m.coder, 1<<30), map[int]int64{}
 	m.box.Begin("r") // no test counts before a coordinator has asked
 }
@@ -94,7 +96,7 @@ func (m *machine) connect(c *Collector) {
 	box, served := m.box, m.served
 	go func() { served <- agent.Serve(context.Background(), far, agent.Options{Samples: box}) }()
 	m.client = agent.NewClient(near)
-	m.sender = c.Join(m.name, m.client)
+	m.sender = c.Join(m.who, m.client)
 }
 
 // cut ends the connection at whatever byte it is.
@@ -159,13 +161,15 @@ func kills(t *testing.T, coder *samples.Coder, random *rand.Rand) {
 	c := open()
 	defer func() { c.Close() }()
 	var machines []*machine
-	var names []string
 	for i := range 4 {
 		machines = append(machines, newMachine(t, fmt.Sprint("m", i), coder))
-		names = append(names, machines[i].name)
 	}
 	begin := func() {
-		attempt, err := c.Begin(t.Context(), trial, names)
+		var agents []subject.Agent
+		for _, m := range machines {
+			agents = append(agents, m.who)
+		}
+		attempt, err := c.Begin(t.Context(), trial, agents)
 		testutil.OK(t, err)
 		for i, m := range machines {
 			m.key = samples.Key{Trial: trial, Seat: i + 1, Attempt: attempt}
@@ -287,9 +291,9 @@ func joined(t *testing.T, d *disk, o Options) (*machine, *Collector) {
 	o.Every = time.Millisecond
 	c := Open(o)
 	t.Cleanup(c.Close)
-	attempt, err := c.Begin(t.Context(), trial, []string{"other", "m"})
-	testutil.OK(t, err)
 	m := newMachine(t, "m", coder)
+	attempt, err := c.Begin(t.Context(), trial, []subject.Agent{{Name: "other"}, m.who})
+	testutil.OK(t, err)
 	m.key = samples.Key{Trial: trial, Seat: 2, Attempt: attempt}
 	m.connect(c)
 	t.Cleanup(m.cut)
@@ -398,7 +402,7 @@ func TestGivenUpIsTold(t *testing.T) {
 	d := newDisk(t)
 	d.set(errors.New("no space is left"), nil)
 	_, c := joined(t, d, Options{Late: time.Hour, OnLag: func(l Lag) { lags <- l }})
-	s := &Sender{c: c, name: "m"}
+	s := &Sender{c: c, who: subject.Agent{Name: "m", Key: "k"}}
 	block := func(seq, coarsened, dropped int64) samples.Block {
 		return samples.Block{Header: samples.Header{Key: samples.Key{Trial: trial, Seat: 2, Attempt: 1, Seq: seq}, Coarsened: coarsened, Dropped: dropped}, Data: []byte{1}}
 	}
@@ -409,14 +413,86 @@ func TestGivenUpIsTold(t *testing.T) {
 			break
 		}
 	}
-	c.mu.Lock()
-	l := c.lost["m"]
-	l.kept = true
-	c.lost["m"] = l
-	c.mu.Unlock()
-	testutil.OK(t, (&Sender{c: c, name: "m"}).take(block(1, 1, 0), false))
+	later := subject.Agent{Name: "m", Key: "kk"}
+	_, err := c.Begin(t.Context(), trial, []subject.Agent{{Name: "other"}, later})
+	testutil.OK(t, err)
+	b := block(1, 1, 0)
+	b.Attempt = 2
+	testutil.OK(t, (&Sender{c: c, who: later}).take(b, false))
 	if l := <-lags; l.GivenUp != (GivenUp{Coarsened: 4, Dropped: 30}) {
 		t.Errorf("told %+v", l)
+	}
+}
+
+// What an agent gave up is counted once, however often it sends its first block again because it
+// did not hear that it was kept.
+func TestGivenUpOnce(t *testing.T) {
+	d := newDisk(t)
+	m, c := joined(t, d, Options{})
+	m.cut()
+	m.box = samples.NewOutbox(m.coder, 1500) // too small for what follows
+	m.box.Begin("r")
+	for i := range 3 {
+		var all []samples.Sample
+		for flow := 1; flow <= 15; flow++ {
+			all = append(all, samples.Sample{At: time.Duration(i) * 100 * second, Flow: flow, Bytes: 1})
+		}
+		testutil.OK(t, m.box.Add(trial, 2, 1, 10*second, all))
+	}
+	want := m.box.Counts().Dropped
+	if want == 0 {
+		t.Fatal("the agent gave up nothing")
+	}
+	for range 3 {
+		m.box.Reconnected()
+		testutil.OK(t, m.box.Acknowledge(0, most))
+		s := c.Join(m.who, noAgent{})
+		for b, ok := m.box.Next(); ok; b, ok = m.box.Next() {
+			testutil.OK(t, s.take(b, false))
+		}
+		s.Gone()
+		testutil.OK(t, c.Drain(t.Context()))
+	}
+	if got := c.Dropped()["m"]; got != want {
+		t.Errorf("the agent gave up %d samples, and %d are said", want, got)
+	}
+}
+
+// Who takes the name of a machine that is away sends nothing for it, and a machine whose attempt is
+// under way keeps what it counted.
+func TestNameTaken(t *testing.T) {
+	d := newDisk(t)
+	m, c := joined(t, d, Options{})
+	m.cut()
+	m.count(1000)
+	other := newMachine(t, "m", m.coder)
+	other.who.Key = "another"
+	other.key = m.key
+	other.count(999_999)
+	other.connect(c)
+	defer other.cut()
+	other.poke()
+	<-other.client.Done()
+	if err := other.client.Err(); !errors.Is(err, ErrForeign) {
+		t.Errorf("samples under the name of another: %v", err)
+	}
+	other.cut()
+	other.restart()
+	other.who.Key = "another"
+	other.finish(m.key)
+	c.Stored(trial) // results of it are looked at now
+	other.connect(c)
+	<-other.client.Done()
+	if err := other.client.Err(); !errors.Is(err, ErrForeign) {
+		t.Errorf("a result under the name of another: %v", err)
+	}
+	m.connect(c)
+	for m.box.Counts().HeldBytes > 0 {
+		m.poke()
+		testutil.OK(t, c.Drain(t.Context()))
+	}
+	if blocks := all(t, d.Store); len(blocks) != 1 || blocks[0].Bytes != m.added[1] {
+		t.Errorf("kept are %d blocks", len(blocks))
 	}
 }
 
@@ -425,7 +501,7 @@ func TestMoreThanCredit(t *testing.T) {
 	d := newDisk(t)
 	d.set(errors.New("no space is left"), nil)
 	_, c := joined(t, d, Options{})
-	s := &Sender{c: c, name: "m"}
+	s := &Sender{c: c, who: subject.Agent{Name: "m", Key: "k"}}
 	b := samples.Block{Header: samples.Header{Key: samples.Key{Trial: trial, Seat: 2, Attempt: 1}}, Data: make([]byte, 100<<10)}
 	var err error
 	for b.Seq = 1; err == nil && b.Seq < 100; b.Seq++ {
@@ -434,7 +510,7 @@ func TestMoreThanCredit(t *testing.T) {
 	if b.Seq-1 != (maxCredit+samples.MaxBlockBytes)/(100<<10)+1 || !errors.Is(err, ErrForeign) {
 		t.Errorf("block %d: %v", b.Seq-1, err)
 	}
-	s = &Sender{c: c, name: "m"}
+	s = &Sender{c: c, who: subject.Agent{Name: "m", Key: "k"}}
 	testutil.OK(t, s.take(samples.Block{Header: samples.Header{Key: samples.Key{Seq: 4}}}, false))
 	if err := s.take(samples.Block{Header: samples.Header{Key: samples.Key{Seq: 4}}}, false); !errors.Is(err, ErrForeign) {
 		t.Errorf("the same block twice: %v", err)

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -62,7 +64,7 @@ func TestKilledResults(t *testing.T) {
 		for i := range 4 {
 			id := fmt.Sprint("b0", i, "-a")
 			for n := range 2 {
-				attempt, err := c.Begin(t.Context(), id, []string{"m"})
+				attempt, err := c.Begin(t.Context(), id, []subject.Agent{m.who})
 				testutil.OK(t, err)
 				m.finish(samples.Key{Trial: id, Seat: 1, Attempt: attempt})
 				if n == 0 || i != 2 {
@@ -72,6 +74,8 @@ func TestKilledResults(t *testing.T) {
 		}
 		// The coordinator was killed before it could tell the agent that this is stored.
 		testutil.OK(t, d.Put(t.Context(), measurement.Trial{ID: "b02-a", Outcome: measurement.Outcome{Metrics: measurement.Metrics{"rate": 5}}}))
+		_, err := c.Begin(t.Context(), "b09-a", []subject.Agent{m.who}) // the trials before are over
+		testutil.OK(t, err)
 		for len(m.box.Results()) > 0 {
 			m.connect(c)
 			switch full := errors.New("disk full"); random.IntN(4) {
@@ -130,10 +134,61 @@ func TestSettled(t *testing.T) {
 	if c.Late() != 0 {
 		t.Errorf("%d late results", c.Late())
 	}
-	s := c.Join("n", noAgent{})
+	s := c.Join(subject.Agent{Name: "n"}, noAgent{})
 	if err := errors.Join(s.takeResult(agent.SeatResult{Trial: "a"}), s.takeResult(agent.SeatResult{Trial: "b"})); !errors.Is(err, ErrForeign) {
 		t.Errorf("two results at a time: %v", err)
 	}
+}
+
+// A result that comes again before its trial is stored is late only if the trial lacks it: the
+// connection ended after it had come, or before.
+func TestResultOfThePresentTrial(t *testing.T) {
+	with := measurement.Trial{ID: trial, Outcome: measurement.Outcome{Pairs: []measurement.Pair{{Source: "other"}, {Source: "m"}}}}
+	without := measurement.Trial{ID: trial, Outcome: measurement.Outcome{Pairs: []measurement.Pair{{Source: "other"}, {Source: "m", Error: "gone"}}}}
+	for name, stored := range map[string]*measurement.Trial{"in it": &with, "not in it": &without, "another attempt begins": nil} {
+		d := newDisk(t)
+		m, c := joined(t, d, Options{})
+		m.cut()
+		m.finish(m.key)
+		for range 2 { // and again
+			m.connect(c)
+			for !c.holds(m.sender) {
+				m.poke()
+			}
+			<-c.next()
+			testutil.OK(t, c.Drain(t.Context()))
+			if n := len(m.box.Results()); n != 1 || c.Late() != 0 {
+				t.Errorf("%s: the agent has %d results, and %d are late", name, n, c.Late())
+			}
+			m.cut()
+		}
+		m.connect(c)
+		want := 1
+		if stored == nil {
+			_, err := c.Begin(t.Context(), trial, []subject.Agent{{Name: "other"}, m.who})
+			testutil.OK(t, err)
+		} else {
+			testutil.OK(t, d.Put(t.Context(), *stored))
+			c.Stored(trial)
+		}
+		if stored == &with {
+			want = 0
+		}
+		for len(m.box.Results()) > 0 {
+			m.poke()
+		}
+		testutil.OK(t, c.Drain(t.Context()))
+		if got := lateOf(t, d); len(got) != want || c.Late() != want {
+			t.Errorf("%s: late are %v, and %d are said", name, got, c.Late())
+		}
+	}
+}
+
+// holds says whether a result of a connection is there.
+func (c *Collector) holds(s *Sender) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.results, func(r result) bool { return r.from == s })
 }
 
 // noAgent is a connection over which nothing comes.

@@ -202,7 +202,7 @@ func (f *Fleet) keep(a bus.Arrival) {
 	}
 	m := &member{Agent: a.Agent, labels: a.Labels, client: client}
 	if f.Samples != nil {
-		m.sender = f.Samples.Join(a.Name, client)
+		m.sender = f.Samples.Join(a.Agent, client)
 	}
 	f.change(func() {
 		f.members[a.Name] = m

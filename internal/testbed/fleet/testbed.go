@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/fleet/bus"
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -212,9 +213,9 @@ func (b *Bed) Begin(ctx context.Context, trial string) error {
 	if b.fleet.Samples == nil {
 		return nil
 	}
-	agents := make([]string, len(b.pairs))
+	agents := make([]subject.Agent, len(b.pairs))
 	for i, p := range b.pairs {
-		agents[i] = p.client.Name
+		agents[i] = p.client.Agent
 	}
 	attempt, err := b.fleet.Samples.Begin(ctx, trial, agents)
 	if err != nil {
