@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // testFile is the name of the file of an ftp test at this project's server.
@@ -61,7 +62,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return err
 	}
 	f.watch.begin(start, open.Test.Spec.Flows, ready.MaxRateBitsPerSecond)
-	defer open.Test.Meter.Add(open.Test.Spec.Direction == measurement.Receive, f.server.Moved)()
+	defer f.countIn(open.Test, w.Conn, ready.MaxRateBitsPerSecond)()
 	host := open.SampleHost(start)
 	defer host.End()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
@@ -102,6 +103,16 @@ func (f *fileServer) start(s *server, spec measurement.Spec, at, client netip.Ad
 		}
 	})
 	return int(ln.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Port()), nil
+}
+
+// countIn has the meter of a test count what moves, until the returned function is called.
+func (f *fileServer) countIn(t *session.Test, control *sockets.Conn, maxRate float64) (remove func()) {
+	sends := t.Spec.Direction == measurement.Receive
+	// Where the system paces this connection, it does those of the data.
+	if sends && maxRate > 0 && control.SetPacing(maxRate) == nil {
+		return t.Meter.AddPaced(maxRate, f.server.Moved)
+	}
+	return t.Meter.Add(sends, f.server.Moved)
 }
 
 // end may be called again.

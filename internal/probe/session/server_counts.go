@@ -73,5 +73,6 @@ type gauge struct {
 	meter *Meter
 	sends bool
 	moved func() int64
-	told  int64 // of what moved, what those who watch others know
+	paced float64 // to which rate this end's kernel does in bit/s; 0 where it does not
+	told  int64   // of what moved, what those who watch others know
 }

@@ -38,11 +38,12 @@ func LeastExchanges(requestsPerSecond float64) int64 {
 }
 
 // Meter counts the bytes of payload that a test moves at the server. Those of its
-// connections that have ended are in ended.
+// connections that have ended are in ended, and in endedUnpaced unless this end paced them.
 type Meter struct {
 	counts *Counts
 	client Client
-	ended  int64
+
+	ended, endedUnpaced int64
 
 	// limit in bit/s and least in bytes per stillTime, of which 0 is none; halt ends the
 	// test.
@@ -51,7 +52,7 @@ type Meter struct {
 	halt  func(error)
 	tick  time.Duration
 	timer *time.Timer
-	sums  []int64 // of the last ticks
+	sums  []int64 // of the last ticks, of what this end does not pace
 	// marked had moved at the last stillTime.
 	marked   int64
 	markedAt time.Time
@@ -59,19 +60,32 @@ type Meter struct {
 
 // Add counts a connection's bytes until the returned function is called.
 func (m *Meter) Add(sends bool, of func() int64) (remove func()) {
+	return m.add(&gauge{meter: m, sends: sends, moved: of})
+}
+
+// AddPaced is Add for what this end sends and its kernel paces to a rate in bit/s. That rate
+// is compared with the limit in place of the bytes: they are counted when the kernel takes
+// them, and it holds megabytes of each flow.
+func (m *Meter) AddPaced(rate float64, of func() int64) (remove func()) {
+	return m.add(&gauge{meter: m, sends: true, moved: of, paced: rate})
+}
+
+func (m *Meter) add(g *gauge) (remove func()) {
 	c := m.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := &gauge{meter: m, sends: sends, moved: of}
 	c.running[g] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		n := of()
+		n := g.moved()
 		delete(c.running, g)
 		c.tellOthers(m.client, n-g.told)
 		m.ended += n
-		if sends {
+		if g.paced == 0 {
+			m.endedUnpaced += n
+		}
+		if g.sends {
 			c.sent += n
 		} else {
 			c.received += n
@@ -83,7 +97,8 @@ func (m *Meter) Add(sends bool, of func() int64) (remove func()) {
 func (m *Meter) Moved() int64 {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
-	return m.sum()
+	moved, _ := m.sum()
+	return moved
 }
 
 // Watch begins to compare the test with a limit in bit/s and to what it must move at
@@ -94,8 +109,9 @@ func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	if m.timer != nil || limit <= 0 && least <= 0 {
 		return
 	}
-	m.limit, m.least, m.halt, m.sums = limit, least, halt, []int64{m.sum()}
-	m.marked, m.markedAt = m.sums[0], time.Now()
+	moved, unpaced := m.sum()
+	m.limit, m.least, m.halt, m.sums = limit, least, halt, []int64{unpaced}
+	m.marked, m.markedAt = moved, time.Now()
 	m.tick = stillTime
 	if limit > 0 {
 		m.tick = meterTick
@@ -103,14 +119,30 @@ func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	m.timer = time.AfterFunc(m.tick, m.look)
 }
 
-func (m *Meter) sum() int64 {
-	sum := m.ended
+func (m *Meter) sum() (moved, unpaced int64) {
+	moved, unpaced = m.ended, m.endedUnpaced
 	for g := range m.counts.running {
-		if g.meter == m {
-			sum += g.moved()
+		if g.meter != m {
+			continue
+		}
+		n := g.moved()
+		moved += n
+		if g.paced == 0 {
+			unpaced += n
 		}
 	}
-	return sum
+	return moved, unpaced
+}
+
+// unpacedLimit is what the pacing of this end leaves of the limit.
+func (m *Meter) unpacedLimit() float64 {
+	left := m.limit
+	for g := range m.counts.running {
+		if g.meter == m {
+			left -= g.paced
+		}
+	}
+	return max(left, 0)
 }
 
 func (m *Meter) look() {
@@ -126,22 +158,23 @@ func (m *Meter) wrong() error {
 	if m.timer == nil {
 		return nil
 	}
-	if m.sums = append(m.sums, m.sum()); len(m.sums) > meterTicks+1 {
+	moved, unpaced := m.sum()
+	if m.sums = append(m.sums, unpaced); len(m.sums) > meterTicks+1 {
 		m.sums = m.sums[1:]
 	}
 	ticks := len(m.sums) - 1
 	if over := time.Duration(ticks) * m.tick; m.limit > 0 && ticks >= 2 {
 		bytes := m.sums[ticks] - m.sums[0]
-		if float64(bytes-meterBurst)*8 > m.limit*meterTolerance*over.Seconds() {
+		if limit := m.unpacedLimit(); float64(bytes-meterBurst)*8 > limit*meterTolerance*over.Seconds() {
 			return Refusal(Limit, "the test moved %s over %v, and this end allows %s (--max-rate): give a lower --rate",
-				BitRate(float64(bytes)*8/over.Seconds()), over, BitRate(m.limit))
+				BitRate(float64(bytes)*8/over.Seconds()+m.limit-limit), over, BitRate(m.limit))
 		}
 	}
 	if now := time.Now(); now.Sub(m.markedAt) >= stillTime {
-		if moved := m.sums[ticks] - m.marked; moved < m.least {
-			return Refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", moved, stillTime, m.least)
+		if since := moved - m.marked; since < m.least {
+			return Refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", since, stillTime, m.least)
 		}
-		m.marked, m.markedAt = m.sums[ticks], now
+		m.marked, m.markedAt = moved, now
 	}
 	m.timer.Reset(m.tick)
 	return nil

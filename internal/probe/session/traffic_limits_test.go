@@ -65,3 +65,43 @@ func TestMeter(t *testing.T) {
 		})
 	}
 }
+
+// What this end paces counts as its rate, however early the kernel takes the bytes; the rest of
+// a test is compared with what that leaves.
+func TestMeterOfPacedFlows(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		paced    float64 // bit/s, of a limit of 16 Mbit/s
+		received int64   // in a second
+		ended    bool
+	}{
+		{"all is paced", 16e6, 0, false},
+		{"half is", 8e6, 1e6, false},
+		{"half is, and the other end sends more than half", 8e6, 2e6, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var taken, received atomic.Int64
+				m := NewCounts(TellNothing).NewMeter(Client{})
+				var ended atomic.Pointer[error]
+				m.Watch(16e6, LeastAtRate(0), func(err error) { ended.Store(&err) })
+				doneSending, doneReceiving := m.AddPaced(c.paced, taken.Load), m.Add(false, received.Load)
+				taken.Add(50e6) // into the buffers of many flows
+				for range 30 {
+					time.Sleep(time.Second)
+					taken.Add(int64(c.paced / 8))
+					received.Add(c.received)
+				}
+				if err := ended.Load(); (err != nil) != c.ended {
+					t.Errorf("ended: %v, want %v", err, c.ended)
+				}
+				doneSending()
+				doneReceiving()
+				m.End()
+				if got, want := m.Moved(), taken.Load()+received.Load(); got != want {
+					t.Errorf("%d bytes moved, want %d", got, want)
+				}
+			})
+		})
+	}
+}

@@ -46,10 +46,11 @@ func keepProcessor(w *session.ControlConn, t *session.Test, senderPaces bool) (r
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	var send *sender
 	var longest time.Duration
+	var pacing float64
 	err := w.OnFreshStack(func() (err error) {
-		spec, sends := open.Test.Spec, open.Sends()
-		longest = session.Planned(spec) + grace(spec)
-		if err := prepare(w.Conn, paced(spec, ready.MaxRateBitsPerSecond), sends); err != nil {
+		spec, sends := paced(open.Test.Spec, ready.MaxRateBitsPerSecond), open.Sends()
+		longest, pacing = session.Planned(spec)+grace(spec), spec.PacingBitsPerSecond
+		if err := prepare(w.Conn, spec, sends); err != nil {
 			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 		}
 		if sends {
@@ -61,7 +62,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return err
 	}
 	if send != nil {
-		defer open.Test.Meter.Add(true, send.sent.Load)()
+		defer open.Test.Meter.AddPaced(pacing, send.sent.Load)()
 	}
 	ready.EndsEarly, ready.SenderPaces = true, send != nil && sockets.Paces(w.CongestionControl())
 	defer keepProcessor(w, open.Test, ready.SenderPaces || open.SenderPaces)()
