@@ -5,8 +5,9 @@ import "time"
 const (
 	// meterTick is how often a server that bounds the rate looks at a test, meterTicks
 	// over how many of them the rate must stay below the bound, and meterTolerance
-	// what a client's own pacing may exceed it by, in addition to meterBurst, in bytes, with
-	// which flows begin: their first windows are not paced.
+	// what a client's own pacing may exceed it by, in addition to meterBurst, in bytes.
+	// The first tick is not compared: the first windows of flows are not paced, and those
+	// of thousands of flows are many megabytes.
 	meterTick      = time.Second
 	meterTicks     = 5
 	meterTolerance = 1.05
@@ -109,9 +110,9 @@ func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	if m.timer != nil || limit <= 0 && least <= 0 {
 		return
 	}
-	moved, unpaced := m.sum()
-	m.limit, m.least, m.halt, m.sums = limit, least, halt, []int64{unpaced}
-	m.marked, m.markedAt = moved, time.Now()
+	m.limit, m.least, m.halt = limit, least, halt
+	m.marked, _ = m.sum()
+	m.markedAt = time.Now()
 	m.tick = stillTime
 	if limit > 0 {
 		m.tick = meterTick

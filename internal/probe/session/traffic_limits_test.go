@@ -21,8 +21,8 @@ func TestMeter(t *testing.T) {
 		after time.Duration
 	}{
 		{"as fast as may be", LeastAtRate(0), 8e6, func(int) int64 { return 1e6 }, "", 0},
-		{"a first burst", LeastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 2e6, false: 1e6}[s == 0] }, "", 0},
-		{"too fast", LeastAtRate(0), 8e6, func(int) int64 { return 2e6 }, "limit: the test moved 16.0 Mbit/s", 2 * time.Second},
+		{"a first burst", LeastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 2e7, false: 1e6}[s == 0] }, "", 0},
+		{"too fast", LeastAtRate(0), 8e6, func(int) int64 { return 2e6 }, "limit: the test moved 16.0 Mbit/s", 3 * time.Second},
 		{"too fast later", LeastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 1e6, false: 5e6}[s < 60] }, "limit:", 61 * time.Second},
 		{"no bound", LeastAtRate(0), 0, func(int) int64 { return 1e12 }, "", 0},
 		{"a byte now and then", LeastAtRate(0), 0, func(int) int64 { return 20 }, "timeout: 2400 bytes moved in 2m0s, and 120000 are", stillTime},
