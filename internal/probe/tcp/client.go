@@ -163,7 +163,7 @@ func (t *test) build(f *flow) (err error) {
 		most = reportBytes + bins*binBytes
 	}
 	if t.sends(f) {
-		if f.send, err = t.bulk.newSender(w, spec, f.number); err == nil {
+		if f.send, err = t.bulk.newSender(w, paced(spec, f.Ready.MaxRateBitsPerSecond), f.number); err == nil {
 			f.send.most = most
 			f.send.over = t.over()
 		}

@@ -39,7 +39,10 @@ func (b *bulk) close() error {
 // newSender makes the sending side of flow number flow on a socket that is
 // prepared: how much waits unsent depends on its congestion control.
 func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int) (*sender, error) {
-	s := &sender{ControlConn: w, payload: b.payload, slow: slowness{spec.SenderPause.Duration(), spec.SenderBurn.Duration()}}
+	s := &sender{
+		ControlConn: w, payload: b.payload, largest: largestFrame(spec.PacingBitsPerSecond),
+		slow: slowness{spec.SenderPause.Duration(), spec.SenderBurn.Duration()},
+	}
 	if sockets.Paces(w.CongestionControl()) && spec.SendBufferBytes == 0 {
 		// What is copied long before it may leave is no longer in a cache when it does. One flow
 		// that is not copied carried 1.2 times as much as well.

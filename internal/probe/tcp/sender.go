@@ -40,9 +40,11 @@ type sender struct {
 	payload *sockets.Payload
 	// facts are about how the payload is sent.
 	facts []string
-	// mustFinish makes it complete a data frame that the receiver's stop
-	// interrupts, because a frame follows it.
+	// mustFinish makes it complete a data frame that the receiver's stop, or an end
+	// that this side orders, interrupts: because a frame follows it.
 	mustFinish bool
+	// largest bounds a data frame with its header.
+	largest int
 	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
 	most int
 	// info is asked for samples where no goroutine of its own takes them.
@@ -77,7 +79,7 @@ func (s *sender) run() (protocol.Received, error) {
 			break
 		}
 		switch took := time.Since(began); {
-		case took < minFrameTime && frame < maxFrame:
+		case took < minFrameTime && 2*frame <= s.largest:
 			frame *= 2
 		case took > maxFrameTime && frame > minFrame:
 			frame /= 2
@@ -91,6 +93,15 @@ func (s *sender) run() (protocol.Received, error) {
 		return protocol.Expect(&s.ControlConn, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
 	})
 	return received, err
+}
+
+// largestFrame is that of a flow that is paced to a rate in bit/s, 0 where it is not. Buffers
+// take the first frames at once, so how long those took says nothing of the next.
+func largestFrame(rate float64) int {
+	if rate == 0 {
+		return maxFrame
+	}
+	return int(min(max(rate/8*maxFrameTime.Seconds(), minFrame), maxFrame))
 }
 
 // explain prefers the error frame that the other end sent before it closed
@@ -115,6 +126,7 @@ func (s *sender) sendFrame(frame int, checked *time.Time) (bool, error) {
 		return false, err
 	}
 	stop := false
+	var over error
 	for left := length; left > 0; {
 		n, err := s.SendPayload(s.payload, s.slow.piece(left), frame-left)
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
@@ -129,12 +141,15 @@ func (s *sender) sendFrame(frame int, checked *time.Time) (bool, error) {
 		}
 		*checked = now
 		s.info.Due(now)
-		if err := s.Over(); err != nil {
-			return stop, err
+		if over == nil {
+			over = s.Over()
+		}
+		if over != nil && !s.mustFinish { // else the guard ends a frame that takes too long
+			return stop, over
 		}
 		if stop = stop || s.Readable(); stop && !s.mustFinish {
 			return true, nil
 		}
 	}
-	return stop, nil
+	return stop, over
 }
