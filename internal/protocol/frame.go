@@ -64,6 +64,8 @@ const (
 	Empty = 0
 	// MaxOpen bounds what a client may ask in one frame.
 	MaxOpen = 16 << 10
+	// MaxError bounds an ERROR frame in place of one that may have less.
+	MaxError = 4 << 10
 	// MaxSentPackets bounds what a client says of the packets that it sent.
 	MaxSentPackets = 64 << 10
 	// MaxAgentReply bounds an agent's reply to its coordinator.
@@ -200,14 +202,22 @@ func WriteBytes(w io.Writer, t Type, parts ...[]byte) error {
 	return err
 }
 
-// Expect reads one control frame that must be of type t, into v. A frame of
-// TypeError is returned as the *RemoteError that it carries.
+// Expect reads one control frame after ACCEPT that must be of type t, into v. A frame of
+// TypeError, which may have MaxError bytes if limit is less, is returned as the *RemoteError
+// that it carries.
 func Expect(r io.Reader, t Type, limit int, v any) error {
-	got, payload, err := ReadFrame(r, limit)
+	h, err := ReadHeader(r)
 	if err != nil {
 		return err
 	}
-	return Decode(got, payload, t, v)
+	if h.Type == TypeError && t != TypeError {
+		limit = max(limit, MaxError)
+	}
+	payload, err := ReadPayload(r, h, limit)
+	if err != nil {
+		return err
+	}
+	return Decode(h.Type, payload, t, v)
 }
 
 // Decode checks that a frame of type got is the wanted one and decodes its

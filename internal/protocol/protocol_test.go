@@ -199,6 +199,29 @@ func TestErrorFrame(t *testing.T) {
 	}
 }
 
+// Why the other end ends a connection is heard whatever may come in its place, up to a bound.
+func TestExpectHearsErrors(t *testing.T) {
+	for _, limit := range []int{Empty, MaxUnauthenticated, MaxControl} {
+		long := strings.Repeat("x", MaxUnauthenticated)
+		var remote *RemoteError
+		var b bytes.Buffer
+		testutil.OK(t, WriteFrame(&b, TypeError, RemoteError{Reason: "timeout", Message: long}))
+		if err := Expect(&b, TypeStop, limit, nil); !errors.As(err, &remote) || remote.Reason != "timeout" {
+			t.Errorf("in place of %d bytes an error is read as %v", limit, err)
+		}
+	}
+	var b bytes.Buffer
+	testutil.OK(t, WriteBytes(&b, TypeError, make([]byte, MaxError+1)))
+	if err := Expect(&b, TypeStop, Empty, nil); !errors.Is(err, ErrMalformed) || b.Len() != MaxError+1 {
+		t.Errorf("an error of more than its bound: %v, %d bytes are left unread", err, b.Len())
+	}
+	b.Reset()
+	testutil.OK(t, WriteBytes(&b, TypeStop, []byte{0}))
+	if err := Expect(&b, TypeStop, Empty, nil); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a frame that has to be empty: %v", err)
+	}
+}
+
 func TestEncodeRefusesTooLong(t *testing.T) {
 	if _, err := Encode(TypeSent, Sent{Facts: []string{strings.Repeat("x", MaxControl)}}); err == nil {
 		t.Error("a frame longer than its type allows was encoded")

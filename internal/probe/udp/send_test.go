@@ -9,7 +9,10 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestPacer(t *testing.T) {
@@ -109,4 +112,15 @@ func FuzzParseData(f *testing.F) {
 			t.Fatalf("% x is read as %d, %d, %d", b, phase, sequence, at)
 		}
 	})
+}
+
+// A client that sends packets hears why its server ends the test.
+func TestSenderIsToldWhy(t *testing.T) {
+	near, far := probetest.Conns(t)
+	said := session.Refusal(session.TimedOut, "0 bytes moved in 2m0s")
+	testutil.OK(t, protocol.WriteFrame(&far, protocol.TypeError, session.ErrorFrame(said)))
+	_, err := (&sender{control: near}).finish(func() *protocol.HostSeries { return nil })
+	if got := session.ReasonOf(err); got != session.TimedOut {
+		t.Errorf("the reason is %q (%v), want %q", got, err, session.TimedOut)
+	}
 }
