@@ -117,38 +117,57 @@ func streamLost(err error) error {
 // watch compares a running test with the limits.
 type watch struct {
 	*session
-	sums []int64 // of the last ticks
+	// looked is when it last looked, and sums what had been moved at the last looks.
+	looked time.Duration
+	sums   []sum
 	// looks counts them; marked is what had moved at the last idleTimeout.
 	looks  int
 	marked int64
 }
 
+// sum is what had been moved at a time since the start.
+type sum struct {
+	at    time.Duration
+	bytes int64
+}
+
 func (w *watch) look() error {
 	r := row{at: time.Since(w.start), bytes: make([]int64, len(w.streams))}
-	var sum int64
+	var moved int64
 	for i, s := range w.streams {
 		r.bytes[i] = s.bytes.Load()
-		sum += r.bytes[i]
+		moved += r.bytes[i]
 	}
 	if w.params.ServerOutput && len(w.rows)*len(r.bytes) < maxCells {
 		w.rows = append(w.rows, r)
 	}
 	if w.looks++; time.Duration(w.looks)*tick%idleTimeout == 0 {
-		if least := w.params.leastRate() * idleTimeout.Seconds(); float64(sum-w.marked) < least {
-			return refuse(codeNoMessage, "%d bytes moved in %v, less than the %.0f that keep a test going", sum-w.marked, idleTimeout, least)
+		if least := w.params.leastRate() * idleTimeout.Seconds(); float64(moved-w.marked) < least {
+			return refuse(codeNoMessage, "%d bytes moved in %v, less than the %.0f that keep a test going", moved-w.marked, idleTimeout, least)
 		}
-		w.marked = sum
+		w.marked = moved
 	}
-	if w.sums = append(w.sums, sum); len(w.sums) > rateTicks+1 {
+	return w.compare(sum{r.at, moved})
+}
+
+// compare compares what had been moved by now with the limit of the rate.
+func (w *watch) compare(now sum) error {
+	// What came while this process stood still is read only after it: the next look has it.
+	if now.at-w.looked < 2*tick {
+		w.sums = append(w.sums, now)
+	}
+	w.looked = now.at
+	if len(w.sums) > rateTicks+1 {
 		w.sums = w.sums[1:]
 	}
 	limit, ticks := w.server.opts.MaxRate, len(w.sums)-1
 	if limit <= 0 || ticks < 2 {
 		return nil
 	}
-	rate := float64(sum-w.sums[0]) * 8 / (time.Duration(ticks) * tick).Seconds()
+	over := w.sums[ticks].at - w.sums[0].at
+	rate := float64(w.sums[ticks].bytes-w.sums[0].bytes) * 8 / over.Seconds()
 	if rate > limit*rateTolerance {
-		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", rate, time.Duration(ticks)*tick, limit)
+		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", rate, over.Round(tick/10), limit)
 	}
 	return nil
 }

@@ -53,10 +53,19 @@ type Meter struct {
 	halt  func(error)
 	tick  time.Duration
 	timer *time.Timer
-	sums  []int64 // of the last ticks, of what this end does not pace
+	// looked is when it last looked, and sums what had been moved at the last looks of what
+	// this end does not pace.
+	looked time.Time
+	sums   []total
 	// marked had moved at the last stillTime.
 	marked   int64
 	markedAt time.Time
+}
+
+// total is what had been moved at a time.
+type total struct {
+	at    time.Time
+	bytes int64
 }
 
 // Add counts a connection's bytes until the returned function is called.
@@ -112,7 +121,7 @@ func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	}
 	m.limit, m.least, m.halt = limit, least, halt
 	m.marked, _ = m.sum()
-	m.markedAt = time.Now()
+	m.markedAt, m.looked = time.Now(), time.Now()
 	m.tick = stillTime
 	if limit > 0 {
 		m.tick = meterTick
@@ -160,18 +169,23 @@ func (m *Meter) wrong() error {
 		return nil
 	}
 	moved, unpaced := m.sum()
-	if m.sums = append(m.sums, unpaced); len(m.sums) > meterTicks+1 {
+	now := time.Now()
+	// What came while this process stood still is read only after it: the next look has it.
+	if now.Sub(m.looked) < 2*m.tick {
+		m.sums = append(m.sums, total{now, unpaced})
+	}
+	m.looked = now
+	if len(m.sums) > meterTicks+1 {
 		m.sums = m.sums[1:]
 	}
-	ticks := len(m.sums) - 1
-	if over := time.Duration(ticks) * m.tick; m.limit > 0 && ticks >= 2 {
-		bytes := m.sums[ticks] - m.sums[0]
+	if ticks := len(m.sums) - 1; m.limit > 0 && ticks >= 2 {
+		bytes, over := m.sums[ticks].bytes-m.sums[0].bytes, m.sums[ticks].at.Sub(m.sums[0].at)
 		if limit := m.unpacedLimit(); float64(bytes-meterBurst)*8 > limit*meterTolerance*over.Seconds() {
 			return Refusal(Limit, "the test moved %s over %v, and this end allows %s (--max-rate): give a lower --rate",
-				BitRate(float64(bytes)*8/over.Seconds()+m.limit-limit), over, BitRate(m.limit))
+				BitRate(float64(bytes)*8/over.Seconds()+m.limit-limit), over.Round(meterTick/10), BitRate(m.limit))
 		}
 	}
-	if now := time.Now(); now.Sub(m.markedAt) >= stillTime {
+	if now.Sub(m.markedAt) >= stillTime {
 		if since := moved - m.marked; since < m.least {
 			return Refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", since, stillTime, m.least)
 		}

@@ -105,3 +105,33 @@ func TestMeterOfPacedFlows(t *testing.T) {
 		})
 	}
 }
+
+// A server that stands still reads what came meanwhile all at once: that is no higher rate.
+func TestMeterStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var moved atomic.Int64
+		still := make(chan time.Duration, 1)
+		m := NewCounts(TellNothing).NewMeter(Client{})
+		m.Watch(8e6, LeastAtRate(0), func(err error) { t.Error(err) })
+		done := m.Add(false, func() int64 {
+			select {
+			case d := <-still:
+				time.Sleep(d)
+			default:
+			}
+			return moved.Load()
+		})
+		time.Sleep(time.Second / 2) // between two looks
+		for s := range 60 {
+			moved.Add(1e6)
+			if s == 10 {
+				still <- 10 * time.Second                    // at the next look
+				time.Sleep(10*time.Second + 3*time.Second/4) // until just after it
+				moved.Add(5e6)                               // what buffers held
+			}
+			time.Sleep(time.Second)
+		}
+		done()
+		m.End()
+	})
+}

@@ -1,0 +1,51 @@
+package iperf3
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// The rate of a test is what moved in the time that passed, however late a look comes.
+func TestRateOfATest(t *testing.T) {
+	even := func(bytes int64) func(int) (time.Duration, int64) {
+		return func(int) (time.Duration, int64) { return time.Second, bytes }
+	}
+	for _, c := range []struct {
+		name string
+		// since is how long after the look before one comes, and moved what came since.
+		since func(look int) (after time.Duration, moved int64)
+		want  string
+	}{
+		{"as fast as may be", even(1e6), ""},
+		{"too fast", even(2e6), "16000000 bit/s over 2s, this server allows 8000000"},
+		{"looks that come late", func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 1.5e6 }, ""},
+		{"the server stands still, and reads what buffers held", func(i int) (time.Duration, int64) {
+			switch i {
+			case 10:
+				return 10 * time.Second, 0
+			case 11:
+				return time.Second, 6e6
+			}
+			return time.Second, 1e6
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := watch{session: &session{server: &Server{opts: Options{MaxRate: 8e6}}}}
+			var now sum
+			for i := range 60 {
+				after, moved := c.since(i)
+				now.at, now.bytes = now.at+after, now.bytes+moved
+				if err := w.compare(now); err != nil {
+					if c.want == "" || !strings.Contains(err.Error(), c.want) {
+						t.Errorf("at look %d: %v, want %q", i, err, c.want)
+					}
+					return
+				}
+			}
+			if c.want != "" {
+				t.Errorf("it goes on, want %q", c.want)
+			}
+		})
+	}
+}
