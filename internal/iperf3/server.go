@@ -166,7 +166,12 @@ func readCookie(c *net.TCPConn, first byte) (cookie, error) {
 // deny has an iperf3 client say that the server is busy: the protocol has no
 // other way to refuse before the parameters.
 func (s *Server) deny(c *net.TCPConn) {
-	if err := writeState(c, accessDenied); err != nil {
+	// Who waited for a turn is past the time for the cookie.
+	err := c.SetWriteDeadline(time.Now().Add(messageTimeout))
+	if err == nil {
+		err = writeState(c, accessDenied)
+	}
+	if err != nil {
 		s.log.Info("deny", "error", err)
 	}
 }
