@@ -21,6 +21,9 @@ const (
 	mostReadings = 1000
 	readTime     = 10 * time.Second
 	lastTime     = 500 * time.Millisecond
+	// sameDate is how far apart two dates without anything new are one: they come on this
+	// process's clock with half of what the round trip of each reading took.
+	sameDate = 500 * time.Millisecond
 )
 
 // Hops are the meters of a testbed's hops.
@@ -239,7 +242,7 @@ func freshOf(all []Reading) (fresh []Reading, again bool) {
 			if less {
 				return nil, true
 			}
-			if r.Timing == Seen && !more {
+			if !more && (r.Timing == Seen || r.Timing == Dated && r.Taken.Sub(before.Taken) < sameDate) {
 				continue
 			}
 		}

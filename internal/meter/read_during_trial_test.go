@@ -96,6 +96,34 @@ func TestWatchKeepsWhatIsNew(t *testing.T) {
 	}
 }
 
+// The date of what a source counted is known as well as the network lets it: what is told
+// again with another one is nothing new.
+func TestWatchOfDatesThatJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := counts(Dated, 15*time.Second)
+		exact, n := source.read, 0
+		source.read = func(ctx context.Context) (Reading, error) {
+			r, err := exact(ctx)
+			n++
+			r.Taken = r.Taken.Add(time.Duration(n*7%11) * 100 * time.Microsecond)
+			return r, err
+		}
+		o, _ := watchFor(t, 70*time.Second, map[string]Meter{"fw": source})
+		if len(o.HopSeries) != 1 {
+			t.Fatalf("%+v, facts %q", o.HopSeries, o.Facts)
+		}
+		s := o.HopSeries[0]
+		if s.Grain < 14.9 || s.Grain > 15.1 {
+			t.Errorf("the grain is %v s, want 15", s.Grain)
+		}
+		for i, sample := range s.Samples[1:] {
+			if sample.ForwardBytes == s.Samples[i].ForwardBytes {
+				t.Errorf("sample %d says again that there were %v bytes", i+1, sample.ForwardBytes)
+			}
+		}
+	})
+}
+
 // A source that says nothing, or says it late, costs the figures of its hop and nothing
 // else.
 func TestWatchOfPoorSources(t *testing.T) {
