@@ -104,6 +104,7 @@ func TestSpecsFromTheWireAreRefused(t *testing.T) {
 		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, probe.Limit, "--max-flows"},
 		{"packets that are too fast", `{"kind":"udp","flows":1,"direction":"receive","duration_seconds":1,"rate_bits_per_second":2e6}`, probe.Limit, "--max-rate"},
 		{"flows that are too fast together", `{"kind":"tcp","flows":4,"direction":"send","duration_seconds":1,"pacing_bits_per_second":5e5}`, probe.Limit, "--max-rate"},
+		{"flows that no kernel paces", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"mptcp":true}`, probe.Limit, "--max-rate), and Linux does not pace connections of MPTCP"},
 		{"responses that are too fast", `{"kind":"rr","protocol":"udp","request_bytes":1,"response_bytes":65507,"in_flight":1,"requests_per_second":1000,"duration_seconds":1}`, probe.Limit, "--max-rate"},
 		{"a spec as long as 20 kB", `{"kind":"` + strings.Repeat("x", 20<<10) + `"}`, probe.Protocol, ""},
 	} {

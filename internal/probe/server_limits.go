@@ -31,6 +31,9 @@ func (l Limits) Refuse(spec measurement.Spec) error {
 	if asked := kinds[spec.Kind].AskedRate(spec); l.MaxRateBitsPerSecond > 0 && asked > l.MaxRateBitsPerSecond {
 		return session.Refusal(Limit, "%s are more than this end allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(l.MaxRateBitsPerSecond))
 	}
+	if l.MaxRateBitsPerSecond > 0 && spec.MPTCP {
+		return session.Refusal(Limit, "this end bounds the rate of a test (%s; --max-rate), and Linux does not pace connections of MPTCP: test without --mptcp", session.BitRate(l.MaxRateBitsPerSecond))
+	}
 	return nil
 }
 
