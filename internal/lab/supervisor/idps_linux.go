@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -38,14 +39,15 @@ func (j linkJob) inspector() (*idps.Inspector, error) {
 }
 
 // inspect has the link emulator of the job inspect, if it is to. The inspector's
-// garbage is collected next to the threads that carry frames.
+// garbage is collected next to the threads that carry frames, and so seldom.
 func (j linkJob) inspect(c *linkem.Emulator) (*idps.Inspector, error) {
 	i, err := j.inspector()
 	if i == nil || err != nil {
 		return nil, err
 	}
 	c.Inspect(i)
-	return i, linkem.TuneProcess(1)
+	debug.SetGCPercent(400)
+	return i, nil
 }
 
 // rulesFile is a file with a text in memory, at its beginning.

@@ -101,16 +101,26 @@ func (j linkJob) run(ctx context.Context, conn *message.Conn) error {
 		}
 		ports[i] = port
 	}
-	c, err := linkem.New(ports[0], ports[1], j.Config)
-	if err != nil {
-		return err
-	}
-	inspector, err := j.inspect(c)
+	c, inspector, err := j.emulator(ports)
 	if err != nil {
 		return err
 	}
 	go answerSupervisor(conn, c, inspector) // for as long as the process lives
 	return c.Run(ctx)
+}
+
+// emulator is the link emulator of the job, for which it prepares this process, and
+// its inspector, nil when it does not inspect.
+func (j linkJob) emulator(ports [2]*linkem.Port) (*linkem.Emulator, *idps.Inspector, error) {
+	if err := linkem.TuneProcess(1); err != nil {
+		return nil, nil, err
+	}
+	c, err := linkem.New(ports[0], ports[1], j.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	inspector, err := j.inspect(c)
+	return c, inspector, err
 }
 
 // answerSupervisor does what the supervisor asks of a link until it hangs up.
