@@ -1,9 +1,12 @@
 package bus
 
 import (
+	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -89,17 +92,110 @@ func (c *Coordinator) claim() error {
 	}
 	switch {
 	case err == nil:
-		return fmt.Errorf("fleet %s has a coordinator, %.*s: end that, or give this fleet another name", c.o.Fleet, maxReason, has.Data)
+		return c.hasOther(has.Data)
 	case !errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("ask the cluster who has the fleet: %w", err)
 	}
+	id := make([]byte, claimID)
+	if _, err := rand.Read(id[1:]); err != nil {
+		return fmt.Errorf("draw the number of a claim: %w", err)
+	}
+	mine := &claim{id: id, who: fmt.Appendf(nil, "process %d of %s", os.Getpid(), host)}
 	_, err = c.conn.Subscribe(holds, func(m *nats.Msg) {
-		_ = m.Respond(fmt.Appendf(nil, "process %d of %s", os.Getpid(), host)) // it is gone
+		if answer := mine.answer(m.Data); answer != nil {
+			_ = m.Respond(answer) // it is gone
+		}
 	})
+	if err == nil {
+		err = c.conn.Flush()
+	}
 	if err != nil {
 		return fmt.Errorf("take the fleet at the cluster: %w", err)
 	}
+	return c.contend(holds, mine)
+}
+
+const (
+	// claimID is the length of a claim's number, in bytes, of which the first is 0: no text.
+	claimID = 16
+	// claimAsks is how often one that claims a fleet asks for others that do, claimPause how long
+	// it waits for answers each time: servers of a cluster hear late of who listens at another.
+	claimAsks  = 5
+	claimPause = 200 * time.Millisecond
+)
+
+// claim is what a coordinator answers at its fleet's subject. Of several that claim a fleet at the
+// same moment the one of the lowest number gets it. The data of a question is the number of who
+// claims the fleet, nothing of who asks whether anybody has it; that of an answer is the number of
+// who claims it, or says in words who has it.
+type claim struct {
+	id, who []byte
+
+	mu     sync.Mutex
+	held   bool
+	better bool // somebody with a lower number claims it
+}
+
+// answer is what a question is answered, nothing of one's own.
+func (k *claim) answer(question []byte) []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case bytes.Equal(question, k.id):
+		return nil
+	case k.held || !isClaim(question):
+		return k.who
+	}
+	k.better = k.better || bytes.Compare(question, k.id) < 0
+	return k.id
+}
+
+func isClaim(b []byte) bool { return len(b) == claimID && b[0] == 0 }
+
+// take has the fleet be held, unless somebody with a lower number claims it.
+func (k *claim) take() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held = !k.better
+	return k.held
+}
+
+// contend finds out whether others claim the fleet, too, and which of them gets it.
+func (c *Coordinator) contend(holds string, mine *claim) error {
+	in, err := c.conn.SubscribeSync(c.conn.NewInbox())
+	if err != nil {
+		return fmt.Errorf("take the fleet at the cluster: %w", err)
+	}
+	defer func() { _ = in.Unsubscribe() }()
+	for range claimAsks {
+		if err := c.conn.PublishRequest(holds, in.Subject, mine.id); err != nil {
+			return fmt.Errorf("take the fleet at the cluster: %w", err)
+		}
+		for until := time.Now().Add(claimPause); ; {
+			m, err := in.NextMsg(time.Until(until))
+			if errors.Is(err, nats.ErrTimeout) {
+				break
+			}
+			switch {
+			case err != nil:
+				return fmt.Errorf("ask the cluster who claims the fleet: %w", err)
+			case len(m.Data) == 0: // nobody reads that
+			case !isClaim(m.Data):
+				return c.hasOther(m.Data)
+			case bytes.Compare(m.Data, mine.id) < 0:
+				return c.hasOther([]byte("which began at the same moment"))
+			}
+		}
+	}
+	if !mine.take() {
+		return c.hasOther([]byte("which began at the same moment"))
+	}
 	return nil
+}
+
+// hasOther says that another coordinator has the fleet.
+func (c *Coordinator) hasOther(who []byte) error {
+	return fmt.Errorf("fleet %s has a coordinator, %.*s: end that, or give this fleet another name", c.o.Fleet, maxReason, who)
 }
 
 // listens says whether an agent, by the subject that it reads, is there; true where that cannot

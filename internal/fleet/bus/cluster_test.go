@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -182,6 +183,34 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%s arrived", a.Name)
 	}
 	testutil.OK(t, first.Close())
+}
+
+// Of two coordinators that claim a fleet at the same moment one gets it.
+func TestTwoClaimAFleet(t *testing.T) {
+	c := startTheirs(t)
+	for range 3 {
+		o := bus.CoordinatorOptions{Fleet: fleet, OnArrival: func(bus.Arrival) {}}
+		o.Hurry()
+		var got [2]*bus.Coordinator
+		var errs [2]error
+		var both sync.WaitGroup
+		for i := range got {
+			both.Go(func() { got[i], errs[i] = c.coordinate(o) })
+		}
+		both.Wait()
+		have := 0
+		for i, err := range errs {
+			if err == nil {
+				have++
+				testutil.OK(t, got[i].Close())
+			} else if !strings.Contains(err.Error(), "fleet fw has a coordinator, ") {
+				t.Error(err)
+			}
+		}
+		if have != 1 {
+			t.Errorf("%d of two coordinators have the fleet", have)
+		}
+	}
 }
 
 // The name of a machine that has died with its network, which a cluster finds out after minutes,
