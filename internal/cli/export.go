@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +17,13 @@ import (
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/cli/runs"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/export"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // exportFormats are what export writes, the first by default. File is its name in the
@@ -90,6 +93,9 @@ often you run it.`,
 				if sink.to != "" {
 					return exportTo(c.Context(), s, st, run, sink, tell)
 				}
+				damaged := map[[2]string]int{}
+				run.OnDamaged = func(trial, machine string) { damaged[[2]string{trial, machine}]++ }
+				defer func() { tellDamaged(s, tell, damaged) }()
 				if out == "-" {
 					return exportFormats[i].write(s.Out, run)
 				}
@@ -116,6 +122,15 @@ often you run it.`,
 		panic(err) // there is no such flag: a mistake above
 	}
 	return c
+}
+
+// tellDamaged says which blocks of samples were left out, by trial and machine.
+func tellDamaged(s base.Streams, tell live.Steps, damaged map[[2]string]int) {
+	for _, of := range slices.SortedFunc(maps.Keys(damaged), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		text := fmt.Sprintf("trial %s: damaged and left out: %s", of[0], words.DamagedBlocks(of[1], damaged[of]))
+		tell.Tell(event.Warning, text)
+		fmt.Fprintf(s.Err, "export: %s\n", text)
+	}
 }
 
 // exportOf is a stored run, of which only some trials are exported if any are named.

@@ -140,6 +140,34 @@ func TestSamplesOfALaterPair(t *testing.T) {
 	}
 }
 
+// A damaged block of one machine is left out and told; the rows of all others are there.
+func TestOneDamagedBlock(t *testing.T) {
+	r := run()
+	whole, blocks := len(all(t, r)), r.Blocks
+	left := 0
+	r.Blocks = func(trial string) iter.Seq2[samples.Block, error] {
+		return func(yield func(samples.Block, error) bool) {
+			for b, err := range blocks(trial) {
+				if b.Seat == 2 && b.Seq == 1 {
+					left = b.Samples
+					b.Bytes++ // not what its samples add up to
+				}
+				if !yield(b, err) {
+					return
+				}
+			}
+		}
+	}
+	var told []string
+	r.OnDamaged = func(trial, machine string) { told = append(told, trial+" "+machine) }
+	if got := len(all(t, r)); left == 0 || got != whole-left {
+		t.Errorf("%d rows of %d, where %d are damaged", got, whole, left)
+	}
+	if fmt.Sprint(told) != "[b01-fleet-bulk f2]" {
+		t.Errorf("told of %v", told)
+	}
+}
+
 // fleet are the blocks of a seat's flows: each carried as many bytes in a tenth of a
 // second as the flow's and the seat's number say.
 func fleet(trial string, seat int) (out []samples.Block) {

@@ -25,6 +25,9 @@ type Run struct {
 	Blocks func(trial string) iter.Seq2[samples.Block, error]
 	// Agents are the machines of a fleet that did a trial, of seats 1, 2 and so on.
 	Agents func(trial string) ([]string, error)
+	// OnDamaged hears of each block of samples of a machine that cannot be read, and is left
+	// out. May be nil.
+	OnDamaged func(trial, machine string)
 }
 
 // errNothing says that no test of a run counted anything over time.
@@ -148,15 +151,18 @@ func (t trialSeries) of(pair int) Row {
 func (r Run) sampled(t trialSeries, coder *samples.Coder) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for block, err := range r.Blocks(t.ID) {
-			var all []samples.Sample
-			if err == nil {
-				all, err = coder.Samples(block)
-			}
 			if err != nil {
 				yield(Row{}, fmt.Errorf("samples of trial %s: %w", t.ID, err))
 				return
 			}
 			row := t.of(block.Seat)
+			all, err := coder.Samples(block)
+			if err != nil { // what one machine sent must not keep the others' from being written
+				if r.OnDamaged != nil {
+					r.OnDamaged(row.Trial, row.Source)
+				}
+				continue
+			}
 			row.Attempt, row.Step = int32(block.Attempt), nanoseconds(block.Step.Seconds())
 			delay := float64(measurement.StartOfSeat(t.Pairs, block.Seat)) // a block counts from its pair's own start
 			// What rows point at is theirs.

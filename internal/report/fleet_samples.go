@@ -83,16 +83,21 @@ type client struct {
 }
 
 // fold is nil where there are no samples. A sample is spread evenly over its time. What is
-// later than the trial can be is left out.
+// later than the trial can be is left out, and so are blocks that are damaged, which may be of
+// a single machine: they are an error only where there are no others.
 func fold(blocks iter.Seq2[samples.Block, error], coder *samples.Coder, agents []string, t *measurement.Trial) (*result.Sampled, error) {
 	var f *folding
+	var why error
+	damaged := map[int]int{} // blocks, by seat
 	for b, err := range blocks {
 		if err != nil {
 			return nil, err
 		}
 		all, err := coder.Samples(b)
 		if err != nil {
-			return nil, err
+			why = err
+			damaged[b.Seat]++
+			continue
 		}
 		if f == nil {
 			f = newFolding(len(agents), float64(t.Elapsed), b.Step.Seconds())
@@ -100,11 +105,11 @@ func fold(blocks iter.Seq2[samples.Block, error], coder *samples.Coder, agents [
 		f.add(b, all, float64(measurement.StartOfSeat(t.Pairs, b.Seat)))
 	}
 	if f == nil || f.samples == 0 {
-		return nil, nil
+		return nil, why
 	}
 	out := &result.Sampled{Step: measurement.Seconds(f.width), Samples: f.samples}
 	for i, c := range f.clients {
-		out.Clients = append(out.Clients, result.SampledClient{Name: agents[i], Parts: f.parts(c)})
+		out.Clients = append(out.Clients, result.SampledClient{Name: agents[i], Parts: f.parts(c), Damaged: damaged[i+1]})
 	}
 	return out, nil
 }

@@ -157,6 +157,29 @@ func TestSamplesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A damaged block of one machine is left out and named; all else is shown.
+func TestOneDamagedBlock(t *testing.T) {
+	from := sent{agents: []string{"c1", "c2"}}
+	for seat := 1; seat <= 2; seat++ {
+		from.send(t, seat, time.Second, []samples.Sample{at(0, 1, 100)}, []samples.Sample{at(1, 1, 200)})
+	}
+	damaged := &from.blocks[len(from.blocks)-1]
+	data := slices.Clone(damaged.Data)
+	data[len(data)-1] ^= 1
+	bad, err := samples.Read(data) // its header is in order, and so it was kept
+	testutil.OK(t, err)
+	*damaged = bad
+	r := fleetRun(2)
+	report.AddSampled(t.Context(), r, from)
+	want := "[{c1 [{0 [100 200]}] 0} {c2 [{0 [100]}] 1}]"
+	if got := fmt.Sprint(r.Sampled["t"].Clients); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if page := string(htmlText(t, r)); !strings.Contains(page, "3 samples of 2 clients. Damaged and left out: 1 block of samples of c2.") {
+		t.Error("what is damaged is not said")
+	}
+}
+
 // sampledRun is a run of so many clients, each of so many seconds.
 func sampledRun(clients, seconds int) *result.Result {
 	r := fleetRun(measurement.Seconds(seconds))

@@ -19,6 +19,8 @@ type SampledClient struct {
 	Name string
 	// Parts are what is known, in the order of time: none of a client that sent nothing.
 	Parts []SampledPart
+	// Damaged are the blocks of samples that cannot be read, and are left out.
+	Damaged int
 }
 
 // SampledPart is a time without a hole in it.

@@ -118,6 +118,11 @@ func SamplesGivenUp(machines int, samples int64) string {
 		quantity.Count(machines, "machine"), quantity.Count(int(samples), "sample"))
 }
 
+// DamagedBlocks names samples of a machine that cannot be read.
+func DamagedBlocks(machine string, blocks int) string {
+	return quantity.Count(blocks, "block") + " of samples of " + machine
+}
+
 // ResultsLate says that machines of a fleet brought results of trials that were over.
 func ResultsLate(results int) string {
 	return fmt.Sprintf("%s of machines of the fleet came after the trial was over, and %s not count: the connection had ended, or the coordinator.",

@@ -194,7 +194,7 @@ func sumOf(s *result.Sampled) []point {
 	return out
 }
 
-// trialText says which trial is shown, and who sent nothing in it.
+// trialText says which trial is shown, who sent nothing in it, and what of whom cannot be read.
 func trialText(t *measurement.Trial, clients []client, s *result.Sampled) string {
 	text := "Trial " + typeset.Line(t.ID)
 	if !t.Gate.Passed {
@@ -214,13 +214,28 @@ func trialText(t *measurement.Trial, clients []client, s *result.Sampled) string
 	}
 	text += fmt.Sprintf(": %s samples of %s", quantity.Number(float64(s.Samples), 0), quantity.Count(len(clients)-len(silent), "client"))
 	if n := len(silent); n > 0 {
-		const most = 8
-		if n > most {
-			silent = append(silent[:most], fmt.Sprintf("%d more", n-most))
-		}
-		text += "; nothing came from " + words.List(silent)
+		text += "; nothing came from " + words.List(first(silent))
 	}
-	return text + "."
+	text += "."
+	var damaged []string
+	for _, c := range s.Clients {
+		if c.Damaged > 0 {
+			damaged = append(damaged, words.DamagedBlocks(typeset.Line(c.Name), c.Damaged))
+		}
+	}
+	if len(damaged) > 0 {
+		text += " Damaged and left out: " + words.List(first(damaged)) + "."
+	}
+	return text
+}
+
+// first are the first of many machines, and how many more there are.
+func first(all []string) []string {
+	const most = 8
+	if n := len(all); n > most {
+		return append(all[:most:most], fmt.Sprintf("%d more", n-most))
+	}
+	return all
 }
 
 // join adds the clients of one more path to those of the same names, each once, and says
