@@ -247,7 +247,7 @@ func (t *session) allow() error {
 		rate = o.MaxRate / float64(p.streams())
 	}
 	t.transfer = &transfer{
-		udp: bool(p.UDP), wide: bool(p.WideCounters), block: int(p.Len), burst: int(p.Burst), rate: rate,
+		udp: bool(p.UDP), wide: bool(p.WideCounters), block: int(p.Len), burst: int(p.Burst), rate: rate, bounded: o.MaxRate > 0,
 		omit: p.omit(), payload: t.server.payload, failed: make(chan error, 1),
 	}
 	if !p.UDP && p.omit() == 0 {

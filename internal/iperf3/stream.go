@@ -23,6 +23,10 @@ const sendBytes = 1 << 20
 // should stop.
 const longestPause = 50 * time.Millisecond
 
+// mostArrears is what a sender catches up with at a server that bounds the rate: with all
+// that a path held up, its own sending would be too fast for that bound.
+const mostArrears = 100 * time.Millisecond
+
 // drainTime is how long a receiver of datagrams still counts those that arrived
 // before the end of the test and wait in its buffer.
 const drainTime = 100 * time.Millisecond
@@ -34,6 +38,7 @@ type transfer struct {
 	block   int  // bytes of a block or datagram
 	burst   int  // blocks between two looks at the rate
 	rate    float64
+	bounded bool // the rate of the test is
 	omit    time.Duration
 	payload *sockets.Payload
 	// budget, when positive, is how many bytes of whole blocks the senders
@@ -68,6 +73,7 @@ type stream struct {
 
 	// The rest belongs to the worker while it runs.
 	passed     bool // the omitted time is over
+	forgiven   time.Duration
 	omitted    int64
 	packets    int64 // sent
 	omitPacket int64
@@ -202,18 +208,28 @@ func (s *stream) receivePackets() error {
 }
 
 // ahead sleeps when more was sent than the rate allows so far, and says so.
-// The rate holds on average from the start, as with iperf3.
+// The rate holds on average from the start, as with iperf3, but for what a server that
+// bounds it forgives.
 func (s *stream) ahead() bool {
 	if s.rate <= 0 {
 		return false
 	}
-	due := time.Duration(float64(s.bytes.Load()) * 8 / s.rate * 1e9)
-	wait := due - time.Since(s.start)
+	wait := s.dueAfter(time.Since(s.start))
 	if wait <= 0 {
 		return false
 	}
 	pause(min(wait, longestPause))
 	return true
+}
+
+// dueAfter is how long after now the next block is due.
+func (s *stream) dueAfter(now time.Duration) time.Duration {
+	wait := time.Duration(float64(s.bytes.Load())*8/s.rate*1e9) + s.forgiven - now
+	if s.bounded && wait < -mostArrears {
+		s.forgiven += -mostArrears - wait
+		wait = -mostArrears
+	}
+	return wait
 }
 
 // claim takes the next block of the senders' budget.

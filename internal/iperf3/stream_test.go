@@ -130,3 +130,28 @@ func TestOmit(t *testing.T) {
 		t.Errorf("a stream that was idle after the omitted start: %+v", r)
 	}
 }
+
+// A sender keeps its rate on average; at a server that bounds the rate it does not catch up
+// with all that was held up.
+func TestArrears(t *testing.T) {
+	for _, bounded := range []bool{false, true} {
+		s := &stream{transfer: &transfer{rate: 8e6, bounded: bounded}}
+		sendUntil := func(now time.Duration) (sent int64) {
+			for s.dueAfter(now) <= 0 {
+				s.bytes.Add(1000)
+				sent += 1000
+			}
+			return sent
+		}
+		if got := sendUntil(50 * time.Millisecond); got != 51_000 {
+			t.Errorf("bounded %v: %d bytes in the first 50 ms", bounded, got)
+		}
+		want := map[bool]int64{false: 10_000_000, true: 101_000}[bounded]
+		if got := sendUntil(10*time.Second + 50*time.Millisecond); got != want {
+			t.Errorf("bounded %v: %d bytes at once after 10 s, want %d", bounded, got, want)
+		}
+		if got := sendUntil(10*time.Second + 100*time.Millisecond); got != 50_000 {
+			t.Errorf("bounded %v: %d bytes in the 50 ms after that", bounded, got)
+		}
+	}
+}

@@ -3,15 +3,16 @@ package session
 import "time"
 
 const (
-	// meterTick is how often a server that bounds the rate looks at a test, meterTicks
-	// over how many of them the rate must stay below the bound, and meterTolerance
-	// what a client's own pacing may exceed it by, in addition to meterBurst, in bytes.
-	// The first tick is not compared: the first windows of flows are not paced, and those
-	// of thousands of flows are many megabytes.
-	meterTick      = time.Second
-	meterTicks     = 5
-	meterTolerance = 1.05
+	// MeterTolerance is by which factor a test's own pacing may exceed the bound of a
+	// server that bounds the rate, in addition to meterBurst, in bytes.
+	MeterTolerance = 1.05
 	meterBurst     = 1 << 20
+	// meterTick is how often such a server looks at a test, and meterTicks over how many
+	// of them the rate must stay below the bound. The first one is not compared: the
+	// first windows of flows are not paced, and those of thousands of flows are many
+	// megabytes.
+	meterTick  = time.Second
+	meterTicks = 5
 	// stillTime is how long a test may move less than leastRate, in bytes per second, or
 	// than a part of what it asked for where that is less.
 	stillTime = 2 * time.Minute
@@ -180,7 +181,7 @@ func (m *Meter) wrong() error {
 	}
 	if ticks := len(m.sums) - 1; m.limit > 0 && ticks >= 2 {
 		bytes, over := m.sums[ticks].bytes-m.sums[0].bytes, m.sums[ticks].at.Sub(m.sums[0].at)
-		if limit := m.unpacedLimit(); float64(bytes-meterBurst)*8 > limit*meterTolerance*over.Seconds() {
+		if limit := m.unpacedLimit(); float64(bytes-meterBurst)*8 > limit*MeterTolerance*over.Seconds() {
 			return Refusal(Limit, "the test moved %s over %v, and this end allows %s (--max-rate): give a lower --rate",
 				BitRate(float64(bytes)*8/over.Seconds()+m.limit-limit), over.Round(meterTick/10), BitRate(m.limit))
 		}

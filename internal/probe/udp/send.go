@@ -20,11 +20,12 @@ const (
 	stopGrace = time.Second
 	// burstTime is how much of a given rate is sent at once; maxBurstTime how
 	// much at most to make up for a late wake-up; what is later than
-	// forgiveTime is made up for gradually, at catchUp of the rate in addition.
+	// forgiveTime is made up for gradually, at catchUp of the rate in addition: no
+	// more than a server bears that bounds the rate.
 	burstTime    = 250 * time.Microsecond
 	maxBurstTime = time.Millisecond
 	forgiveTime  = 10 * time.Millisecond
-	catchUp      = 0.1
+	catchUp      = 0.8 * (session.MeterTolerance - 1)
 	// queueWait is how long a sender waits for a full queue of its host.
 	queueWait = 100 * time.Microsecond
 )
