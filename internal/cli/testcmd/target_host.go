@@ -42,7 +42,8 @@ type Target struct {
 	Port uint16
 }
 
-// SplitTarget takes HOST[%DEVICE][:PORT] apart.
+// SplitTarget takes HOST[%DEVICE][:PORT] apart. An address of IPv6 may be in brackets, and
+// is where a port follows.
 func SplitTarget(arg string, defaultPort uint16) (to Target, device string, err error) {
 	to = Target{arg, defaultPort}
 	if host, port, err := net.SplitHostPort(arg); err == nil {
@@ -51,6 +52,8 @@ func SplitTarget(arg string, defaultPort uint16) (to Target, device string, err 
 			return to, "", fmt.Errorf("%q is not a port", port)
 		}
 		to = Target{host, uint16(n)}
+	} else if inner, found := strings.CutPrefix(arg, "["); found && strings.HasSuffix(inner, "]") {
+		to.Name = strings.TrimSuffix(inner, "]")
 	}
 	host, device, found := strings.Cut(to.Name, "%")
 	if !found {
