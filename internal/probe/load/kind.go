@@ -4,11 +4,12 @@ package load
 
 import (
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/probe/rr"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // Kind is the round-trip time while a tcp test loads the path. A server sees the
 // tests that it consists of.
 func Kind() session.Kind {
-	return session.Kind{Run: Run, Planned: session.Planned, Files: kind.Connections}
+	return session.Kind{Run: Run, Planned: session.Planned, Grace: rr.Grace, Files: kind.Connections}
 }

@@ -101,7 +101,7 @@ func (t *test) overTCP(progress func(measurement.Progress)) error {
 		return session.Wrap("prepare the socket", err)
 	}
 	t.request, t.respond = spec.RequestBytes, spec.ResponseBytes
-	t.control.Deadline = time.Now().Add(session.Planned(spec) + session.Grace)
+	t.control.Deadline = time.Now().Add(session.Planned(spec) + Grace(spec))
 	x := &tcpExchange{endpoint: endpoint{ControlConn: t.control}, request: make([]byte, t.request), response: make([]byte, t.respond)}
 	if pipelined(spec) {
 		c := &tcpCarrier{Conn: t.control.Conn, request: make([]byte, t.request), response: t.respond, in: make([]byte, max(t.respond, carrierBytes))}
@@ -179,7 +179,7 @@ func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop fu
 	}
 	start := time.Now()
 	t.start = start
-	t.control.Deadline = start.Add(session.Planned(spec) + session.Grace)
+	t.control.Deadline = start.Add(session.Planned(spec) + Grace(spec))
 	if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
 		return session.Wrap("start", err)
 	}

@@ -3,6 +3,8 @@
 package rr
 
 import (
+	"time"
+
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -12,7 +14,7 @@ import (
 // Kind is the round-trip time of requests and responses on one connection.
 func Kind() session.Kind {
 	return session.Kind{
-		Run: Run, PreparesItself: true, Planned: session.Planned,
+		Run: Run, PreparesItself: true, Planned: session.Planned, Grace: Grace,
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{spin: env.Spin, zeros: make([]byte, kind.MaxMessageBytes)}
 		},
@@ -31,4 +33,10 @@ func Kind() session.Kind {
 			return func() {}, nil
 		},
 	}
+}
+
+// Grace lets the client wait for responses over UDP after the planned end: for the last one
+// of the measured time, and for one of those that it divides after that.
+func Grace(spec measurement.Spec) time.Duration {
+	return session.Grace + 2*spec.Timeout.Duration()
 }

@@ -436,3 +436,20 @@ func (s *stepper) pause() {
 		time.Sleep(s.stallAt + s.stall - at)
 	}
 }
+
+// Over UDP there is no last request: a client that asked for an answer to one would wait for
+// it in vain on a path that has died, longer than the server's end does.
+func TestNoLastRequestOverUDP(t *testing.T) {
+	silent, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	testutil.OK(t, err)
+	defer silent.Close()
+	conn := connected(t, silent.LocalAddr().(*net.UDPAddr).AddrPort())
+	x := &udpExchange{
+		endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}},
+		request:  make([]byte, datagram.HeaderBytes), response: make([]byte, datagram.HeaderBytes), timeout: time.Hour,
+	}
+	testutil.OK(t, x.exchange(true))
+	if x.sequence != 0 {
+		t.Error("it sent a request")
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -180,5 +181,29 @@ func TestRRModesCancelled(t *testing.T) {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()
+	}
+}
+
+// A client that waits for responses for longer than any other test may deliver results finds
+// its server still there, and says why nothing came.
+func TestLongTimeoutOverUDP(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{})
+	path := servertest.Path{Lose: func(packet []byte) bool { return packet[datagram.KindOffset] == datagram.Request }}
+	addr := path.Listen(t, target)
+	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.05, MaxWarmup: 0.01, Timeout: 2.8}
+	for name, change := range map[string]func(*measurement.Spec){
+		"one at a time": func(*measurement.Spec) {},
+		"open loop":     func(s *measurement.Spec) { s.RequestsPerSecond, s.Timeout = 200, 5.5 },
+	} {
+		asked := spec
+		change(&asked)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := probe.Run(servertest.Context(t), probe.Request{Spec: asked, Target: addr}, nil)
+			if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut || !strings.Contains(e.Error(), "was answered") {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }

@@ -58,7 +58,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		end.spec.Spin = false
 		end.facts = append(end.facts, "the destination blocked instead of spinning: its server lets nobody have whole CPUs (serve --spin does)")
 	}
-	start, err := w.AwaitStart(ready, session.Planned(spec)+session.Grace)
+	start, err := w.AwaitStart(ready, session.Planned(spec)+Grace(spec))
 	if err != nil {
 		return err
 	}
