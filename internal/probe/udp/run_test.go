@@ -54,6 +54,30 @@ func TestRunPackets(t *testing.T) {
 	}
 }
 
+// A server that reads START late sends for the whole measured time all the same.
+func TestLateStart(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	testutil.Longer(t, func(factor float64) string {
+		spec := measurement.Spec{
+			Kind: measurement.UDP, Direction: measurement.Receive, MaxWarmup: 0.02,
+			Duration: measurement.Seconds(0.2 * factor), RateBitsPerSecond: 2e6, PacketBytes: 500,
+		}
+		late := spec.Duration.Duration() * 3 / 4
+		path := servertest.Path{Hold: func(sent []byte) time.Duration {
+			if h, err := protocol.ParseHeader(sent); err == nil && h.Type == protocol.TypeStart {
+				return late
+			}
+			return 0
+		}}
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: path.Listen(t, target)}, nil)
+		testutil.OK(t, err)
+		if sent := out.Metrics["sent_bits_per_second"]; sent < spec.RateBitsPerSecond*9/10 {
+			return fmt.Sprintf("of %v bit/s it sent %v: %q", spec.RateBitsPerSecond, sent, out.Facts)
+		}
+		return ""
+	})
+}
+
 // checkOutcome compares an outcome of packets with what its own parts say.
 func checkOutcome(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()

@@ -51,6 +51,7 @@ type sender struct {
 	measured  int64 // packets
 	sent      atomic.Int64
 	queueFull int64
+	stopped   bool // the receiver has told it to stop
 	effective map[string]string
 	facts     []string
 }
@@ -155,8 +156,8 @@ func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages)
 	return nil
 }
 
-// run sends until the receiver has something to say, or until a second after
-// the measured time. It neither allocates nor logs.
+// run sends until the measured time is over and the receiver has said so, or until a
+// second after that time. It neither allocates nor logs, up to what the receiver says.
 func (s *sender) run() error {
 	defer thread.PreciseTimers()()
 	checked := time.Duration(0)
@@ -167,8 +168,8 @@ func (s *sender) run() error {
 			if err := s.control.Guard.Halted(); err != nil {
 				return err
 			}
-			if now > s.end+stopGrace || s.control.Readable() {
-				return nil
+			if over, err := s.over(now); err != nil || over {
+				return err
 			}
 		}
 		n, wait := s.pace.due(now)
@@ -180,6 +181,24 @@ func (s *sender) run() error {
 			return err
 		}
 	}
+}
+
+// over says whether sending has to end. A receiver whose START came late stops before this
+// end's measured time is over, for the whole of which packets are due.
+func (s *sender) over(now time.Duration) (bool, error) {
+	if s.control.Readable() {
+		if err := s.awaitStop(); err != nil {
+			return true, err
+		}
+	}
+	return s.stopped && now >= s.end || now > s.end+stopGrace, nil
+}
+
+// awaitStop reads what the receiver says, which is STOP or why the test ends.
+func (s *sender) awaitStop() error {
+	err := protocol.Expect(&s.control, protocol.TypeStop, protocol.Empty, nil)
+	s.stopped = s.stopped || err == nil
+	return err
 }
 
 func (s *sender) phase(now time.Duration) byte {
@@ -246,13 +265,15 @@ func (s *sender) retry(err error) (stop bool, _ error) {
 	default:
 		return true, fmt.Errorf("send packets: %w", err)
 	}
-	return s.control.Readable() || time.Since(s.start) > s.end+stopGrace, nil
+	return s.over(time.Since(s.start))
 }
 
 // finish waits to be told to stop and says what was sent.
 func (s *sender) finish(host func() *protocol.HostSeries) (protocol.Sent, error) {
-	if err := protocol.Expect(&s.control, protocol.TypeStop, protocol.Empty, nil); err != nil {
-		return protocol.Sent{}, err
+	if !s.stopped {
+		if err := s.awaitStop(); err != nil {
+			return protocol.Sent{}, err
+		}
 	}
 	facts := s.facts
 	if s.queueFull > 0 {
