@@ -36,17 +36,26 @@ const (
 	readTick = 5 * time.Millisecond
 	// pause is the pause between two sizes, for short queues.
 	pause = time.Millisecond
+	// firstAnswer is how long the first answer may take, and with it the round trip
+	// become known.
+	firstAnswer = 3 * time.Second
+	// jitter is how much longer than two round trips an answer may take.
+	jitter = 100 * time.Millisecond
+	// reporting is what is left of the server's time for the end of the test.
+	reporting = time.Second
 )
 
 // test is an mtu test in progress at the client.
 type test struct {
-	conn     *sockets.Conn
-	cookie   []byte
-	timeout  time.Duration
-	headers  int // bytes of IP and UDP headers
-	sequence uint32
-	in       []byte
-	tooBig   []sockets.PathError // what routers answered
+	conn    *sockets.Conn
+	cookie  []byte
+	timeout time.Duration
+	until   time.Time     // when waiting for answers has to end
+	rtt     time.Duration // of the first probe that was answered, 0 before
+	headers int           // bytes of IP and UDP headers
+	sizes   []int         // of the probes, by sequence number less one
+	in      []byte
+	tooBig  []sockets.PathError // what routers answered
 }
 
 // Run does one test from this host.
@@ -78,6 +87,7 @@ func Run(ctx context.Context, req session.Request, _ func(measurement.Progress))
 	}
 	t := &test{
 		conn: conn, cookie: l.Ready.Cookie, timeout: req.Spec.Timeout.Duration(),
+		until:   time.Now().Add(planned(req.Spec) + session.Grace - reporting),
 		headers: conn.IPHeaderBytes() + datagram.UDPHeaderBytes, in: make([]byte, datagram.MaxBytes+1),
 	}
 	out, err := t.run(ctx, reached)
@@ -191,6 +201,11 @@ func (t *test) search(ctx context.Context, kind byte, least, most int) (int, err
 		if err != nil {
 			return 0, err
 		}
+		for n := range passed {
+			if n > s.passed && !slices.Contains(sizes, n) { // of an earlier round
+				sizes = append(sizes, n)
+			}
+		}
 		s.add(sizes, func(n int) bool { return passed[n] })
 		if s.round == 1 && s.passed < least {
 			return s.passed, nil
@@ -198,16 +213,17 @@ func (t *test) search(ctx context.Context, kind byte, least, most int) (int, err
 	}
 }
 
-// round sends probes of several sizes and waits for answers to all of them,
-// for a timeout at most.
+// round sends probes of several sizes and waits for answers to all of them, as long as
+// wait says at most. It returns which sizes passed, also those of earlier rounds whose
+// answers came now.
 func (t *test) round(ctx context.Context, kind byte, sizes []int) (map[int]bool, error) {
-	first := t.sequence + 1
+	began, first := time.Now(), len(t.sizes)
 	passed := map[int]bool{}
 	for _, size := range sizes {
-		t.sequence++
+		t.sizes = append(t.sizes, size)
 		probe := make([]byte, size-t.headers)
 		datagram.PutHeader(probe, t.cookie, kind)
-		binary.BigEndian.PutUint32(probe[datagram.SequenceOffset:], t.sequence)
+		binary.BigEndian.PutUint32(probe[datagram.SequenceOffset:], uint32(len(t.sizes)))
 		for range tries {
 			// The first error may be that of an earlier probe; a second means
 			// that this host itself refuses the size, which is an answer.
@@ -217,7 +233,9 @@ func (t *test) round(ctx context.Context, kind byte, sizes []int) (map[int]bool,
 		}
 		thread.Sleep(pause)
 	}
-	for deadline := time.Now().Add(t.timeout); len(passed) < len(sizes) && time.Now().Before(deadline); {
+	sent, left := time.Now(), time.Until(t.until)
+	unanswered := func(size int) bool { return !passed[size] }
+	for slices.ContainsFunc(sizes, unanswered) && time.Since(sent) < t.wait(left) {
 		n, err := t.conn.Read(t.in)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -225,24 +243,40 @@ func (t *test) round(ctx context.Context, kind byte, sizes []int) (map[int]bool,
 		if err != nil {
 			continue // a tick, or what a router answered; PathErrors reads it
 		}
-		if i, ok := answeredProbe(t.in[:n], t.cookie, kind, first); ok && i < len(sizes) {
-			want := datagram.HeaderBytes
-			if kind == datagram.Mirror {
-				want = sizes[i] - t.headers
-			}
-			if n == want {
-				passed[sizes[i]] = true
-			}
+		i, ok := answeredProbe(t.in[:n], t.cookie, kind)
+		if !ok || i >= len(t.sizes) {
+			continue
+		}
+		want := datagram.HeaderBytes
+		if kind == datagram.Mirror {
+			want = t.sizes[i] - t.headers
+		}
+		if n != want {
+			continue
+		}
+		passed[t.sizes[i]] = true
+		if i >= first && t.rtt == 0 {
+			t.rtt = time.Since(began)
 		}
 	}
 	return passed, nil
 }
 
-// answeredProbe says which of the probes since first a packet answers.
-func answeredProbe(packet, cookie []byte, kind byte, first uint32) (int, bool) {
+// wait is how long answers are waited for when there is so much time left: twice as long as
+// the first one took, since a queue may hold up others, but never less than the timeout.
+func (t *test) wait(left time.Duration) time.Duration {
+	longest := firstAnswer
+	if t.rtt > 0 {
+		longest = 2*t.rtt + jitter
+	}
+	return max(t.timeout, min(longest, left/2)) // a search has further rounds
+}
+
+// answeredProbe says which of the probes a packet answers, from 0.
+func answeredProbe(packet, cookie []byte, kind byte) (int, bool) {
 	if len(packet) < datagram.HeaderBytes || packet[datagram.KindOffset] != kind || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
 		return 0, false
 	}
-	n := binary.BigEndian.Uint32(packet[datagram.SequenceOffset:])
-	return int(n - first), n >= first
+	n := int(binary.BigEndian.Uint32(packet[datagram.SequenceOffset:]))
+	return n - 1, n > 0
 }

@@ -2,6 +2,7 @@ package mtu_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -20,4 +21,18 @@ func TestRunMTU(t *testing.T) {
 		}
 	}
 	t.Log(out.Effective, out.Facts)
+}
+
+// A server that is farther away than the timeout is told from one behind a firewall.
+func TestFarServer(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
+	path := servertest.Path{Delay: 120 * time.Millisecond}
+	out, err := probe.Run(servertest.Context(t), probe.Request{Spec: measurement.Spec{Kind: measurement.MTU}, Target: path.Listen(t, target), Token: servertest.Token}, nil)
+	testutil.OK(t, err)
+	for _, m := range []string{"path_mtu_bytes", "reverse_path_mtu_bytes"} {
+		if out.Metrics[m] != 65535 {
+			t.Errorf("%s is %v, want %d: %q", m, out.Metrics[m], 65535, out.Facts)
+		}
+	}
 }
