@@ -60,11 +60,12 @@ func Dial(ctx context.Context, req session.Request, ready protocol.Ready, local 
 }
 
 // dialPolled opens a UDP socket to the server that sent ready, with which Go's
-// runtime waits.
+// runtime waits. Its packets leave by the device, and with the mark, of the test's own: others
+// may take another path.
 func dialPolled(ctx context.Context, req session.Request, ready protocol.Ready) (*net.UDPConn, error) {
-	var local *net.UDPAddr
+	dialer := net.Dialer{Control: sockets.Options{Device: req.Spec.Device, DSCP: req.Spec.DSCP}.Control}
 	if req.Source.IsValid() {
-		local = &net.UDPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
+		dialer.LocalAddr = &net.UDPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
 	}
 	if Translated(req.Target, ready) {
 		found, err := Dial(ctx, req, ready, netip.AddrPortFrom(req.Source, 0))
@@ -75,9 +76,13 @@ func dialPolled(ctx context.Context, req session.Request, ready protocol.Ready) 
 		if err := errors.Join(err, found.Close()); err != nil {
 			return nil, err
 		}
-		local = net.UDPAddrFromAddrPort(address)
+		dialer.LocalAddr = net.UDPAddrFromAddrPort(address)
 	}
-	return net.DialUDP("udp", local, net.UDPAddrFromAddrPort(req.Target))
+	c, err := dialer.DialContext(ctx, "udp", plain(req.Target).String())
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UDPConn), nil
 }
 
 // portSearch looks for a port from which packets reach the server that knows a
