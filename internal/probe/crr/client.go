@@ -29,8 +29,10 @@ const (
 	// More share the runtime's poller: on 2 processors, 1000 threads made half as
 	// many connections a second as 1100 goroutines, some of them after 1.6 s.
 	ThreadCallers = measurement.MaxThreadedConnections
-	// transactionTimeout is how long one transaction may take.
+	// transactionTimeout is how long one transaction may take, and reporting what a server
+	// needs of the time that it waits after the end: no transaction takes that.
 	transactionTimeout = 5 * time.Second
+	reporting          = time.Second
 	// scarce is how long a caller rests when this host is out of ports or
 	// descriptors: trying at once would only keep a CPU busy.
 	scarce = time.Millisecond
@@ -232,7 +234,8 @@ type caller struct {
 
 func (t *test) newCaller(ctx context.Context) (*caller, error) {
 	spec := t.req.Spec
-	var connector connector = newPolledConnector(ctx, t.req)
+	var c *caller
+	var connector connector = newPolledConnector(ctx, t.req, func() time.Duration { return c.deadline - time.Since(c.start) })
 	if t.threads {
 		var err error
 		connector, err = sockets.NewConnector(sockets.ConnectOptions{
@@ -243,7 +246,7 @@ func (t *test) newCaller(ctx context.Context) (*caller, error) {
 			return nil, err
 		}
 	}
-	c := &caller{
+	c = &caller{
 		connector: connector, tally: &t.tally, stop: &t.stop,
 		warmup:   spec.MaxWarmup.Duration(),
 		end:      (spec.MaxWarmup + spec.Duration).Duration(),
@@ -264,7 +267,7 @@ func (c *caller) run() error {
 			break
 		}
 		measured = measured || began >= c.warmup
-		c.deadline = began + transactionTimeout
+		c.deadline = min(began+transactionTimeout, c.end+session.Grace-reporting)
 		err := c.dialogue()
 		err = errors.Join(err, c.Close())
 		closed := time.Since(c.start)

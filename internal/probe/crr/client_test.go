@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -79,5 +81,37 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 	}
 	if served.State.(*transactions).answered.Load() < 1020 {
 		t.Error("the accepting thread did not answer")
+	}
+}
+
+// hanging is a connector whose connections are never answered.
+type hanging struct{ connector }
+
+func (hanging) Connect() error { return sockets.ErrTick }
+func (hanging) Close() error   { return nil }
+
+// A connection that hangs at the end is given up while the server still waits for the end
+// of the test.
+func TestHangingConnectionsLeaveTimeForTheReport(t *testing.T) {
+	const end = 100 * time.Millisecond
+	var y tally
+	y.connect, y.transaction, y.closing = latency.New(), latency.New(), latency.New()
+	c := &caller{connector: hanging{}, tally: &y, end: end, stop: new(atomic.Bool)}
+	c.start = time.Now().Add(-(end + session.Grace - reporting)) // so that it need not be waited for
+	testutil.OK(t, c.run())
+	if c.deadline >= end+session.Grace || y.failed != 1 {
+		t.Errorf("%d connections failed, the last was waited for until %v after the end", y.failed, c.deadline-end)
+	}
+}
+
+// One that has no thread of its own is dialled no longer than its transaction may take.
+func TestPolledConnectorEndsWithItsTransaction(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	testutil.OK(t, err)
+	defer ln.Close()
+	req := session.Request{Spec: measurement.Spec{Kind: measurement.CRR}.Defaults(), Target: ln.Addr().(*net.TCPAddr).AddrPort()}
+	p := newPolledConnector(t.Context(), req, func() time.Duration { return 0 })
+	if err := p.Connect(); session.ReasonOf(err) != session.TimedOut {
+		t.Errorf("got %v", errors.Join(err, p.Close()))
 	}
 }

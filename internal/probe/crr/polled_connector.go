@@ -18,10 +18,11 @@ type polledConnector struct {
 	conn net.Conn
 }
 
-// newPolledConnector prepares connections, none of which begins once ctx has ended.
-func newPolledConnector(ctx context.Context, req session.Request) *polledConnector {
+// newPolledConnector prepares connections, none of which begins once ctx has ended. Left
+// is how long the transaction in progress may still take.
+func newPolledConnector(ctx context.Context, req session.Request, left func() time.Duration) *polledConnector {
 	return &polledConnector{dial: func() (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+		ctx, cancel := context.WithTimeout(ctx, left())
 		defer cancel()
 		c, err := session.Dial(ctx, req, 0, req.Target)
 		if err != nil {
