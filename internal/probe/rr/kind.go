@@ -23,7 +23,7 @@ func Kind() session.Kind {
 		},
 		AtOnce: func(measurement.Spec) int { return 1 },
 		Rate: func(spec measurement.Spec) float64 {
-			return spec.RequestsPerSecond * float64(max(spec.RequestBytes, spec.ResponseBytes)) * 8
+			return spec.RequestsPerSecond * float64(spec.RequestBytes+spec.ResponseBytes) * 8
 		},
 		Least: func(spec measurement.Spec) int64 { return session.LeastExchanges(spec.RequestsPerSecond) },
 		TakeThread: func(w *session.ControlConn, o *session.Flow) (func(), error) {

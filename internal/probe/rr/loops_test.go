@@ -453,3 +453,11 @@ func TestNoLastRequestOverUDP(t *testing.T) {
 		t.Error("it sent a request")
 	}
 }
+
+// The rate of a test is that of requests and responses together, as a server measures it.
+func TestRateIsOfBothDirections(t *testing.T) {
+	spec := measurement.Spec{RequestsPerSecond: 10, RequestBytes: 100, ResponseBytes: 300}
+	if got := Kind().Rate(spec); got != 10*400*8 {
+		t.Errorf("%v bit/s", got)
+	}
+}
