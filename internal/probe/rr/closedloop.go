@@ -1,6 +1,7 @@
 package rr
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/thread"
 )
@@ -77,9 +79,21 @@ func (x *tcpExchange) exchange(last bool) error {
 		if err != nil {
 			return err
 		}
+		if done == 0 && x.response[0] == endOfTest {
+			return saidAtEnd(x.response[:n], &x.ControlConn)
+		}
 		done += n
 	}
 	return nil
+}
+
+// endOfTest is the first byte of what a server says in place of a response when it ends the
+// test. That of a response is zero.
+const endOfTest = byte(protocol.TypeError)
+
+// saidAtEnd is why the server ends the test; got came of what it says, and w reads the rest.
+func saidAtEnd(got []byte, w *session.ControlConn) error {
+	return protocol.Expect(io.MultiReader(bytes.NewReader(got), w), protocol.TypeReport, protocol.MaxControl, nil)
 }
 
 func (x *tcpExchange) read(b []byte) (int, error) {

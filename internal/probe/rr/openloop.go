@@ -333,6 +333,12 @@ func (c *tcpCarrier) receive(wait time.Duration) (uint32, int, error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	for begins := (c.response - c.have) % c.response; begins < got; begins += c.response {
+		if c.in[begins] == endOfTest {
+			w := session.ControlConn{Conn: c.Conn, Deadline: time.Now().Add(session.Grace)}
+			return 0, 0, saidAtEnd(c.in[begins:got], &w)
+		}
+	}
 	first, n := c.expected, (c.have+got)/c.response
 	c.have = (c.have + got) % c.response
 	c.expected += uint32(n)

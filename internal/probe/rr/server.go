@@ -145,6 +145,9 @@ func (e *responder) answer(w *session.ControlConn, spin bool) error {
 		if first != moreRequests {
 			return nil
 		}
+		if err := w.Guard.Halted(); err != nil {
+			return err
+		}
 		// A client that never pauses is bounded too; the clock is read rarely.
 		if n%1024 == 0 {
 			if err := w.Over(); err != nil {
