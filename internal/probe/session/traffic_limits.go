@@ -71,20 +71,21 @@ type total struct {
 
 // Add counts a connection's bytes until the returned function is called.
 func (m *Meter) Add(sends bool, of func() int64) (remove func()) {
-	return m.add(&gauge{meter: m, sends: sends, moved: of})
+	return m.add(sends, 0, of)
 }
 
 // AddPaced is Add for what this end sends and its kernel paces to a rate in bit/s. That rate
 // is compared with the limit in place of the bytes: they are counted when the kernel takes
 // them, and it holds megabytes of each flow.
 func (m *Meter) AddPaced(rate float64, of func() int64) (remove func()) {
-	return m.add(&gauge{meter: m, sends: true, moved: of, paced: rate})
+	return m.add(true, rate, of)
 }
 
-func (m *Meter) add(g *gauge) (remove func()) {
+func (m *Meter) add(sends bool, paced float64, of func() int64) (remove func()) {
 	c := m.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	g := &gauge{meter: m, sends: sends, moved: of, paced: paced}
 	c.running[g] = struct{}{}
 	return func() {
 		c.mu.Lock()

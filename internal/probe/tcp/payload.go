@@ -40,7 +40,7 @@ func (b *bulk) close() error {
 // prepared: how much waits unsent depends on its congestion control.
 func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int) (*sender, error) {
 	s := &sender{
-		ControlConn: w, payload: b.payload, largest: largestFrame(spec.PacingBitsPerSecond),
+		ControlConn: w, payload: b.payload, pacing: spec.PacingBitsPerSecond,
 		slow: slowness{spec.SenderPause.Duration(), spec.SenderBurn.Duration()},
 	}
 	if sockets.Paces(w.CongestionControl()) && spec.SendBufferBytes == 0 {

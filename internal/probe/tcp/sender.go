@@ -43,8 +43,12 @@ type sender struct {
 	// mustFinish makes it complete a data frame that the receiver's stop, or an end
 	// that this side orders, interrupts: because a frame follows it.
 	mustFinish bool
-	// largest bounds a data frame with its header.
-	largest int
+	// ended is why this side ends, once it has to.
+	ended error
+	// counted has a server's meter count no longer what is sent.
+	counted func()
+	// pacing is the rate that the kernel keeps, in bit/s, 0 without one.
+	pacing float64
 	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
 	most int
 	// info is asked for samples where no goroutine of its own takes them.
@@ -79,7 +83,7 @@ func (s *sender) run() (protocol.Received, error) {
 			break
 		}
 		switch took := time.Since(began); {
-		case took < minFrameTime && 2*frame <= s.largest:
+		case took < minFrameTime && 2*frame <= largestFrame(s.pacing):
 			frame *= 2
 		case took > maxFrameTime && frame > minFrame:
 			frame /= 2
@@ -93,6 +97,12 @@ func (s *sender) run() (protocol.Received, error) {
 		return protocol.Expect(&s.ControlConn, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
 	})
 	return received, err
+}
+
+// leave ends what watches a server's sender.
+func (s *sender) leave() {
+	s.info.End()
+	s.counted()
 }
 
 // largestFrame is that of a flow that is paced to a rate in bit/s, 0 where it is not. Buffers
@@ -126,7 +136,6 @@ func (s *sender) sendFrame(frame int, checked *time.Time) (bool, error) {
 		return false, err
 	}
 	stop := false
-	var over error
 	for left := length; left > 0; {
 		n, err := s.SendPayload(s.payload, s.slow.piece(left), frame-left)
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
@@ -141,15 +150,15 @@ func (s *sender) sendFrame(frame int, checked *time.Time) (bool, error) {
 		}
 		*checked = now
 		s.info.Due(now)
-		if over == nil {
-			over = s.Over()
+		if s.ended == nil {
+			s.ended = s.Over()
 		}
-		if over != nil && !s.mustFinish { // else the guard ends a frame that takes too long
-			return stop, over
+		if s.ended != nil && !s.mustFinish { // else the guard ends a frame that takes too long
+			return stop, s.ended
 		}
 		if stop = stop || s.Readable(); stop && !s.mustFinish {
 			return true, nil
 		}
 	}
-	return stop, over
+	return stop, s.ended
 }

@@ -46,10 +46,9 @@ func keepProcessor(w *session.ControlConn, t *session.Test, senderPaces bool) (r
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	var send *sender
 	var longest time.Duration
-	var pacing float64
 	err := w.OnFreshStack(func() (err error) {
 		spec, sends := paced(open.Test.Spec, ready.MaxRateBitsPerSecond), open.Sends()
-		longest, pacing = session.Planned(spec)+grace(spec), spec.PacingBitsPerSecond
+		longest = session.Planned(spec) + grace(spec)
 		if err := prepare(w.Conn, spec, sends); err != nil {
 			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 		}
@@ -60,9 +59,6 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	})
 	if err != nil {
 		return err
-	}
-	if send != nil {
-		defer open.Test.Meter.AddPaced(pacing, send.sent.Load)()
 	}
 	ready.EndsEarly, ready.SenderPaces = true, send != nil && sockets.Paces(w.CongestionControl())
 	defer keepProcessor(w, open.Test, ready.SenderPaces || open.SenderPaces)()
@@ -108,12 +104,13 @@ func sendStream(send *sender, open *session.Flow, start time.Time, host func() *
 	err := send.OnFreshStack(func() error {
 		send.mustFinish = true
 		send.info = watchFlow(send.Conn, start, open.Test.Spec, nil)
+		send.counted = open.Test.Meter.AddPaced(send.pacing, send.sent.Load)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	defer send.info.End()
+	defer send.leave()
 	if _, err := send.run(); err != nil {
 		return err
 	}
