@@ -231,8 +231,8 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	if why := c.guard.Halted(); why != nil && err != nil {
 		err = why
 	}
-	if err = refuse(w, err); err != nil && t.Spec.Kind == measurement.RR && !session.IsLost(err) {
-		discardRequests(w)
+	if err = refuse(w, err); err != nil && t.kind.Refused != nil && !session.IsLost(err) {
+		t.kind.Refused(w)
 	}
 	return err
 }
@@ -263,24 +263,6 @@ func refuse(w *session.ControlConn, err error) error {
 		return err
 	}
 	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, session.ErrorFrame(err)))
-}
-
-// discardTime is how long a server discards requests that its client has sent before it
-// knew that the test is over.
-const discardTime = 500 * time.Millisecond
-
-// discardRequests lets the client of an rr test read why that ended: closing with requests
-// unread would reset the connection under it.
-func discardRequests(w *session.ControlConn) {
-	if w.CloseWrite() != nil {
-		return
-	}
-	in := make([]byte, 64<<10)
-	for end := time.Now().Add(discardTime); time.Now().Before(end); {
-		if _, err := w.Conn.Read(in); err != nil && !errors.Is(err, sockets.ErrTick) {
-			return
-		}
-	}
 }
 
 func unmapped(a net.Addr) string {

@@ -32,6 +32,7 @@ func Kind() session.Kind {
 			}
 			return func() {}, nil
 		},
+		Refused: discardRequests,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -245,5 +246,23 @@ func (e *responder) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bo
 			e.answered.Add(1)
 		}
 		turn.Take()
+	}
+}
+
+// discardTime is how long a server discards requests that its client has sent before it
+// knew that the test is over.
+const discardTime = 500 * time.Millisecond
+
+// discardRequests lets the client of an rr test read why that ended: closing with requests
+// unread would reset the connection under it.
+func discardRequests(w *session.ControlConn) {
+	if w.CloseWrite() != nil {
+		return
+	}
+	in := make([]byte, 64<<10)
+	for end := time.Now().Add(discardTime); time.Now().Before(end); {
+		if _, err := w.Conn.Read(in); err != nil && !errors.Is(err, sockets.ErrTick) {
+			return
+		}
 	}
 }

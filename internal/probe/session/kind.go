@@ -64,6 +64,9 @@ type Kind struct {
 	// connection, what it needs until the returned function is called. It is nil where
 	// the connection only waits for the end of the test.
 	TakeThread func(w *ControlConn, o *Flow) (release func(), err error)
+	// Refused is called once a client was told why the server ends its test, before its
+	// connection is closed; nil for nothing to be done.
+	Refused func(w *ControlConn)
 }
 
 // ServerEnv is what a server gives to the kinds of tests that it serves.

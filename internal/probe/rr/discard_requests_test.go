@@ -1,4 +1,4 @@
-package probe
+package rr
 
 import (
 	"io"
@@ -16,10 +16,10 @@ func TestRequestsUnreadHideNoReason(t *testing.T) {
 	_, err := far.Write(make([]byte, 8<<10))
 	testutil.OK(t, err)
 	testutil.OK(t, far.CloseWrite())
-	_ = refuse(&near, session.Refusal(Limit, "too much")) // it is the refusal itself
+	testutil.OK(t, protocol.WriteFrame(&near, protocol.TypeError, session.ErrorFrame(session.Refusal(session.Limit, "too much"))))
 	discardRequests(&near)
 	testutil.OK(t, near.Close())
-	if err := protocol.Expect(&far, protocol.TypeReport, protocol.MaxControl, nil); session.ReasonOf(err) != Limit {
+	if err := protocol.Expect(&far, protocol.TypeReport, protocol.MaxControl, nil); session.ReasonOf(err) != session.Limit {
 		t.Errorf("got %v", err)
 	}
 	if _, err := far.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // the very value
