@@ -267,6 +267,7 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 	}
 	c.ReferenceN, c.ReferenceMedian, c.ReferenceBaselineMedian = levels(before)
 	c.N, c.Median, c.BaselineMedian = levels(after)
+	c.withholdChange(before, after)
 	if len(before) > 1 || len(after) > 1 {
 		return c.fillRuns(before, after)
 	}
@@ -285,7 +286,6 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 		c.judgeP(statistics.RankSumP(a.effects, b.effects))
 	}
 	c.ofZeroChanges(before, after)
-	c.withholdChange(before, after)
 	return c
 }
 
@@ -345,7 +345,6 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 		c.effects = slices.Concat(base, other)
 		side := statistics.Minus(statistics.Median(other), statistics.Median(base))
 		c.EstimateUnbounded, c.LowUnbounded, c.HighUnbounded = true, !(side > 0), !(side < 0)
-		c.withholdChange(before, after)
 		return c
 	}
 	d, ok := compareGroups(x, y, 1-c.alpha)
@@ -364,40 +363,36 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 		c.Difference, c.DifferenceLow, c.DifferenceHigh = d.estimate, &low, &high
 	}
 	c.ofZeroChanges(before, after)
-	c.withholdChange(before, after)
 	return c
 }
 
 // withholdChange finds what forbids to call two sides equal, or the later one better, on
 // the trials that there are: as withhold does of two paths.
 func (c *costEstimate) withholdChange(before, after []sample) {
-	excess := func(samples []sample) (share float64, broken, missing int, mean float64) {
-		n, extra := 0, 0
-		var effects []float64
-		for _, s := range samples {
-			n, extra = n+len(s.levels), extra+s.broken-s.referenceBroken
-			broken, missing = broken+s.broken, missing+s.missing
-			effects = append(effects, bounded(s.effects)...)
-		}
-		for _, v := range effects {
-			mean += v / float64(len(effects))
-		}
-		return float64(extra) / float64(n), broken, missing, mean
-	}
-	was, is := 0.0, 0.0
-	var meanBefore, meanAfter float64
-	was, c.ReferenceBroken, c.ReferenceMissing, meanBefore = excess(before)
-	is, c.Broken, c.Missing, meanAfter = excess(after)
-	if is > was {
+	was, is := togetherOf(before), togetherOf(after)
+	c.ReferenceBroken, c.ReferenceMissing = was.broken, was.missing
+	c.Broken, c.Missing = is.broken, is.missing
+	// How often the path broke a trial in excess of its baseline.
+	excess := func(s sample) float64 { return float64(s.broken-s.referenceBroken) / float64(len(s.levels)) }
+	if excess(is) > excess(was) {
 		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
 	}
-	if c.metric.Unit == measurement.Fraction && math.Abs(meanAfter-meanBefore) >= c.upper {
+	if c.metric.Unit == measurement.Fraction && math.Abs(meanOf(is.effects)-meanOf(was.effects)) >= c.upper {
 		c.againstEqual = append(c.againstEqual, result.WithheldMean)
 	}
-	lacks := func(missing, n int) bool { return float64(missing) > mostMissing*float64(missing+n) }
-	if lacks(c.ReferenceMissing, c.ReferenceN) || lacks(c.Missing, c.N) {
+	lacks := func(s sample) bool { return float64(s.missing) > mostMissing*float64(s.missing+len(s.levels)) }
+	if lacks(was) || lacks(is) {
 		c.missing = append(c.missing, result.WithheldMissingMany)
 	}
+}
+
+// togetherOf are the trials of all runs of a side as those of one.
+func togetherOf(samples []sample) (all sample) {
+	for _, s := range samples {
+		all.levels, all.effects = append(all.levels, s.levels...), append(all.effects, s.effects...)
+		all.broken, all.referenceBroken, all.missing = all.broken+s.broken, all.referenceBroken+s.referenceBroken, all.missing+s.missing
+	}
+	return all
 }
 
 // around0 is each value's distance from their median.

@@ -1,8 +1,6 @@
 package analysis
 
 import (
-	"math"
-
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 )
 
@@ -57,7 +55,7 @@ func adjust(members []*costEstimate, chosen func(*costEstimate) bool) {
 			// All must agree: the signed ranks, which the interval inverts, the family's, and
 			// what the resolution alone would make of so many comparisons (Bonferroni), since
 			// no flip of blocks shows what all trials share.
-			adjusted = math.Max(math.Max(adjusted, *c.P), math.Min(1, float64(len(members))*widenedP(0, c.estimate, c.uncertainty())))
+			adjusted = max(adjusted, *c.P, min(1, float64(len(members))*widenedP(0, c.estimate, c.uncertainty())))
 			c.PAdjusted = &adjusted
 		}
 	}

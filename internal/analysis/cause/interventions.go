@@ -228,7 +228,7 @@ func Vary(run Run, opts Options) []result.Variation {
 
 // vary is a test with one thing changed, each of whose flows carried so many bit/s; false
 // where that thing cannot be changed.
-func vary(test result.TestInfo, by result.Intervention, goodput float64) (result.TestInfo, bool) {
+func vary(test result.TestInfo, by result.Intervention, flowGoodput float64) (result.TestInfo, bool) {
 	out := test
 	out.Explains, out.Intervention = test.Name, by
 	s := &out.Spec
@@ -237,7 +237,7 @@ func vary(test result.TestInfo, by result.Intervention, goodput float64) (result
 	switch by {
 	case result.Slower:
 		name, title = "-slower", ", a tenth slower"
-		s.PacingBitsPerSecond = slower * goodput
+		s.PacingBitsPerSecond = slower * flowGoodput
 	case result.TwiceFlows:
 		name, title = "-twice-flows", ", twice the flows"
 		s.Flows = 2 * max(s.Flows, 1)
@@ -258,7 +258,8 @@ func vary(test result.TestInfo, by result.Intervention, goodput float64) (result
 
 // mannered is how a test went on the path.
 type mannered struct {
-	flows, pairs  float64 // of all pairs together
+	flows         float64 // of all pairs together
+	pairs         float64
 	goodput, wire float64 // bit/s
 	pace          float64 // bit/s, of all flows together, 0 for none
 	losses        float64 // retransmitted segments of each that was carried
