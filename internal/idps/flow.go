@@ -172,6 +172,7 @@ func (f *flow) release(b *budget) {
 // a side.
 type table struct {
 	shards [shards]shard
+	seed   maphash.Seed // of their hash
 	budget budget
 	start  time.Time
 }
@@ -183,12 +184,10 @@ type shard struct {
 	oldest, newest *flow
 }
 
-// shardSeed is of a hash of the whole key: clients choose ports by rules of their own,
-// such as one parity first (connect(2)), that would fill some shards only.
-var shardSeed = maphash.MakeSeed()
-
+// of is the shard of a flow, by a hash of the whole key: clients choose ports by rules of
+// their own, such as one parity first (connect(2)), that would fill some shards only.
 func (t *table) of(key flowKey) *shard {
-	return &t.shards[maphash.Comparable(shardSeed, key)%shards]
+	return &t.shards[maphash.Comparable(t.seed, key)%shards]
 }
 
 // find is the flow of p and the side that sent it. A flow that is not there is

@@ -2,6 +2,7 @@ package idps
 
 import (
 	"fmt"
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"sync"
@@ -58,7 +59,7 @@ type worker struct {
 // New makes an inspector that holds the rules of a set.
 func New(set *RuleSet, mode Mode) (*Inspector, error) {
 	i := &Inspector{flowbits: set.flowbits, rules: len(set.Rules)}
-	i.table.start, i.table.budget.limit = time.Now(), maxEarlyBytes
+	i.table.start, i.table.seed, i.table.budget.limit = time.Now(), maphash.MakeSeed(), maxEarlyBytes
 	numbers := make(map[string]int)
 	var patterns [][]byte
 	for _, r := range set.Rules {
