@@ -29,10 +29,8 @@ const (
 	// More share the runtime's poller: on 2 processors, 1000 threads made half as
 	// many connections a second as 1100 goroutines, some of them after 1.6 s.
 	ThreadCallers = measurement.MaxThreadedConnections
-	// transactionTimeout is how long one transaction may take, and reporting what a server
-	// needs of the time that it waits after the end: no transaction takes that.
+	// transactionTimeout is how long one transaction may take.
 	transactionTimeout = 5 * time.Second
-	reporting          = time.Second
 	// scarce is how long a caller rests when this host is out of ports or
 	// descriptors: trying at once would only keep a CPU busy.
 	scarce = time.Millisecond
@@ -267,7 +265,7 @@ func (c *caller) run() error {
 			break
 		}
 		measured = measured || began >= c.warmup
-		c.deadline = min(began+transactionTimeout, c.end+session.Grace-reporting)
+		c.deadline = min(began+transactionTimeout, c.end+session.Grace-session.Reporting)
 		err := c.dialogue()
 		err = errors.Join(err, c.Close())
 		closed := time.Since(c.start)

@@ -97,7 +97,7 @@ func TestHangingConnectionsLeaveTimeForTheReport(t *testing.T) {
 	var y tally
 	y.connect, y.transaction, y.closing = latency.New(), latency.New(), latency.New()
 	c := &caller{connector: hanging{}, tally: &y, end: end, stop: new(atomic.Bool)}
-	c.start = time.Now().Add(-(end + session.Grace - reporting)) // so that it need not be waited for
+	c.start = time.Now().Add(-(end + session.Grace - session.Reporting)) // so that it need not be waited for
 	testutil.OK(t, c.run())
 	if c.deadline >= end+session.Grace || y.failed != 1 {
 		t.Errorf("%d connections failed, the last was waited for until %v after the end", y.failed, c.deadline-end)

@@ -41,8 +41,6 @@ const (
 	firstAnswer = 3 * time.Second
 	// jitter is how much longer than two round trips an answer may take.
 	jitter = 100 * time.Millisecond
-	// reporting is what is left of the server's time for the end of the test.
-	reporting = time.Second
 )
 
 // test is an mtu test in progress at the client.
@@ -87,7 +85,7 @@ func Run(ctx context.Context, req session.Request, _ func(measurement.Progress))
 	}
 	t := &test{
 		conn: conn, cookie: l.Ready.Cookie, timeout: req.Spec.Timeout.Duration(),
-		until:   time.Now().Add(planned(req.Spec) + session.Grace - reporting),
+		until:   time.Now().Add(planned(req.Spec) + session.Grace - session.Reporting),
 		headers: conn.IPHeaderBytes() + datagram.UDPHeaderBytes, in: make([]byte, datagram.MaxBytes+1),
 	}
 	out, err := t.run(ctx, reached)

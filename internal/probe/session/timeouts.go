@@ -20,6 +20,9 @@ func ConnectTime(spec measurement.Spec) time.Duration {
 // Grace is how long after its planned end a test may still deliver results.
 const Grace = 5 * time.Second
 
+// Reporting is what a test needs of that for its end: nothing else is waited for so long.
+const Reporting = time.Second
+
 const (
 	dialTimeout = 5 * time.Second
 	// HandshakeTimeout bounds everything from the first byte to READY.
