@@ -348,7 +348,7 @@ func (s *seats) give(ctx context.Context, want map[int]*offered, all []seat.Leas
 		x := l.Seat()
 		id, err := strconv.Atoi(x.ID)
 		o := want[id]
-		if err == nil {
+		if err == nil && (o != nil || id >= 1 && id <= len(s.taken)) { // and no stranger's number
 			s.seen[id] = max(s.seen[id], x.Generation)
 		}
 		switch {
