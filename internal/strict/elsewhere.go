@@ -23,11 +23,10 @@ const (
 // place with a similar name, else the places of the file that have this key, else what is
 // taken there of the known keys.
 func (d *Decoder) insteadOf(key string, known, taken []string) string {
-	if right := spelling.Nearest(key, taken); right != "" {
-		return Instead(key, taken)
-	}
-	if right := spelling.Nearest(key, known); right != "" {
-		return Instead(key, known)
+	for _, keys := range [][]string{taken, known} {
+		if spelling.Nearest(key, keys) != "" {
+			return Instead(key, keys)
+		}
 	}
 	if places := d.placesOf(key); len(places) > 0 {
 		return "it can stand at " + OneOf(places[:min(len(places), mostPlaces)])

@@ -95,8 +95,7 @@ func reaching(s Scheme) string {
 func keysOfFile(r kindRow) []string { return r.keys }
 func keysOfPath(r kindRow) []string { return r.pathKeys }
 
-// ofKind checks that the file has nothing that its kind of testbed does not take. It says
-// nothing of a kind that there is not, which is a mistake already.
+// ofKind checks that the file has nothing that its kind of testbed does not take.
 func (l *loader) ofKind(row kindRow) {
 	l.onlyKeys(l.file, row, keysOfFile, "the file has ")
 	for i := range l.file.Endpoints {
