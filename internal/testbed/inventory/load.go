@@ -122,7 +122,8 @@ func (l *loader) endpoint(f *strict.Entry[strict.NameText, FileEndpoint]) Endpoi
 // reached checks how all endpoints are reached, and what proves it.
 func (l *loader) reached() {
 	first := map[Reach]*strict.Entry[strict.NameText, FileEndpoint]{}
-	proven, unread := "", false
+	var proven *strict.Entry[strict.NameText, FileEndpoint]
+	unread := false
 	for i := range l.file.Endpoints {
 		e := &l.file.Endpoints[i]
 		if e.Value.Reach == "" {
@@ -131,7 +132,7 @@ func (l *loader) reached() {
 		}
 		r := strict.Parsed(parseReach, e.Value.Reach)
 		if r.Scheme == ReachTLS || r.Scheme == ReachServe {
-			proven = string(e.Key)
+			proven = e
 		}
 		if other := first[r]; other != nil {
 			remedy := fmt.Sprintf("correct one of them; the other is at line %d", l.Line(&other.Value.Reach))
@@ -144,10 +145,10 @@ func (l *loader) reached() {
 		first[r] = e
 	}
 	switch {
-	case proven != "" && !l.Written(&l.file.TokenFile):
-		l.Wrong(&l.file.Endpoints, "add token_file: ~/.hopbench-token, with the token that the far end was started with",
-			"endpoint %q has to prove a token, and the file names none", proven)
-	case proven == "" && !unread && l.Written(&l.file.TokenFile):
+	case proven != nil && !l.Written(&l.file.TokenFile):
+		l.Wrong(&proven.Value.Reach, "add token_file: ~/.hopbench-token, with the token that the far end was started with",
+			"endpoint %q has to prove a token, and the file names none", proven.Key)
+	case proven == nil && !unread && l.Written(&l.file.TokenFile):
 		l.Misplaced(&l.file.TokenFile, "leave it out", "no endpoint is reached by tls:// or serve://, so nobody proves the token")
 	}
 }
