@@ -9,29 +9,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
-// What the kernel holds, in the words of nft, is what was asked for.
+// What the kernel holds, in the words of nft, is what was asked for: of every type of hop
+// with its defaults, and of what changes its rules.
 func TestRuleSets(t *testing.T) {
 	needProgram(t, "nft")
-	for _, test := range []struct{ name, hop, node string }{
-		{"firewall", "{type: firewall, name: fw, rules: 3}", "tested/fw"},
-		{"firewall-silent-one-way", "{type: firewall, name: fw, rules: 1, silent: true, one_way: true}", "tested/fw"},
-		{"nat-source", "{type: nat, name: edge}", "tested/edge"},
-		{"nat-destination", "{type: nat, name: edge, translate: destination}", "tested/edge"},
-		{"nat-both-silent", "{type: nat, name: edge, translate: both, silent: true}", "tested/edge"},
-		{"gateway", "{type: vnet-gateway, name: gw}", "tested/gw"},
-		{"gateway-limit", "{type: vnet-gateway, name: gw, flow_limit: 500}", "tested/gw"},
-		{"router-silent", "{type: router, name: r, silent: true}", "tested/r"},
-		{"router", "{type: router, name: r}", "tested/r"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			built, _ := layOut(t, "{type: link}", test.hop)
+	hops := map[string]string{
+		"firewall-silent-one-way": "type: firewall, rules: 1, silent: true, one_way: true",
+		"nat-destination":         "type: nat, translate: destination",
+		"nat-both-silent":         "type: nat, translate: both, silent: true",
+		"vnet-gateway-limit":      "type: vnet-gateway, flow_limit: 500",
+		"router-silent":           "type: router, silent: true",
+	}
+	for _, typ := range experiment.HopTypes() {
+		if (experiment.Hop{Type: typ}).Forwards() {
+			hops[string(typ)] = "type: " + string(typ)
+		}
+	}
+	for name, hop := range hops {
+		t.Run(name, func(t *testing.T) {
+			built, _ := layOut(t, "{type: link}", "{"+hop+", name: hop}")
 			l := startLab(t, built)
-			labtest.Golden(t, test.name+".nft", must(t, l, test.node, "nft", "list", "ruleset"))
+			labtest.Golden(t, name+".nft", must(t, l, "tested/hop", "nft", "list", "ruleset"))
 		})
 	}
 }
