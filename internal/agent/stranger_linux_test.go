@@ -14,6 +14,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -80,35 +81,6 @@ func (w *watcher) upToNow(t *testing.T) (r received) {
 	}
 }
 
-// everyTest is of every kind, each in the ways in which it sends.
-func everyTest() map[string]measurement.Spec {
-	short := measurement.Seconds(0.05)
-	all := map[string]measurement.Spec{
-		"tcp":             {Kind: measurement.TCP, Flows: 4, Duration: short},
-		"tcp both ways":   {Kind: measurement.TCP, Flows: 4, Duration: short, Direction: measurement.Both},
-		"udp":             {Kind: measurement.UDP, Flows: 2, Duration: short},
-		"udp, received":   {Kind: measurement.UDP, Duration: short, Direction: measurement.Receive},
-		"udp search":      {Kind: measurement.UDP, Duration: short, LossBound: 0.01},
-		"pps":             {Kind: measurement.PPS, Duration: short},
-		"rr":              {Kind: measurement.RR, Duration: short},
-		"rr over UDP":     {Kind: measurement.RR, Duration: short, Protocol: measurement.OverUDP},
-		"rr, open loop":   {Kind: measurement.RR, Duration: short, RequestsPerSecond: 1000},
-		"crr":             {Kind: measurement.CRR, Flows: 4, Duration: short},
-		"load":            {Kind: measurement.Load, Duration: short, IdleDuration: short},
-		"mtu":             {Kind: measurement.MTU, Timeout: short},
-		"ftp":             {Kind: measurement.FTP, FileBytes: 1 << 20},
-		"ftp, sent":       {Kind: measurement.FTP, FileBytes: 1 << 20, Direction: measurement.Send},
-		"stock ftp":       {Kind: measurement.FTP, FilePath: "/file"},
-		"iperf3":          {Kind: measurement.TCP, Duration: short, Tool: measurement.IPerf3},
-		"iperf3 over UDP": {Kind: measurement.UDP, Duration: short, Tool: measurement.IPerf3, RateBitsPerSecond: 1e6},
-		"ping":            {Kind: measurement.Ping, Count: 3, Interval: 0.01, Timeout: short},
-	}
-	for _, protocol := range []measurement.Protocol{measurement.OverICMP, measurement.OverUDP, measurement.OverTCP} {
-		all["trace over "+string(protocol)] = measurement.Spec{Kind: measurement.Trace, Protocol: protocol, Timeout: short}
-	}
-	return all
-}
-
 // An agent that serves a coordinator over a network sends no load to a host that did not
 // prove the token, whatever it is told: no packet but those of one attempt to prove it.
 func TestStrangersGetNoLoad(t *testing.T) {
@@ -145,8 +117,10 @@ func strangersGetNoLoad(t *testing.T) {
 			t.Errorf("%s: the stranger got %d connections with %d bytes, and %d other packets", what, got.connections, got.payload, got.others)
 		}
 	}
+	tests := probetest.Shortest(t)
+	tests["stock ftp"] = measurement.Spec{Kind: measurement.FTP, FilePath: "/file"}
 	for who, target := range strangers {
-		for name, spec := range everyTest() {
+		for name, spec := range tests {
 			attempts := 1
 			if !probe.Proves(spec) {
 				attempts = 0

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,43 +23,6 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
-
-// hostileSpecs are tests of every kind that need a server, as short as they may be.
-func hostileSpecs() map[string]measurement.Spec {
-	short := measurement.Spec{Duration: 0.05, MaxWarmup: 0.02}
-	with := func(kind measurement.Kind, change func(*measurement.Spec)) measurement.Spec {
-		s := short
-		s.Kind = kind
-		if change != nil {
-			change(&s)
-		}
-		return s
-	}
-	toward := func(d measurement.Direction) func(*measurement.Spec) {
-		return func(s *measurement.Spec) { s.Direction = d }
-	}
-	return map[string]measurement.Spec{
-		"tcp send":    with(measurement.TCP, toward(measurement.Send)),
-		"tcp receive": with(measurement.TCP, toward(measurement.Receive)),
-		"tcp both":    with(measurement.TCP, toward(measurement.Both)),
-		"udp send": with(measurement.UDP, func(s *measurement.Spec) {
-			s.Direction, s.RateBitsPerSecond, s.PacketBytes = measurement.Send, 1e7, 500
-		}),
-		"udp receive": with(measurement.UDP, func(s *measurement.Spec) {
-			s.Direction, s.RateBitsPerSecond, s.PacketBytes = measurement.Receive, 1e7, 500
-		}),
-		"pps": with(measurement.PPS, func(s *measurement.Spec) {
-			s.Direction, s.RateBitsPerSecond, s.PacketBytes = measurement.Send, 1e7, 64
-		}),
-		"rr tcp":      with(measurement.RR, nil),
-		"rr udp":      with(measurement.RR, func(s *measurement.Spec) { s.Protocol = measurement.OverUDP }),
-		"crr":         with(measurement.CRR, func(s *measurement.Spec) { s.Flows = 2 }),
-		"load":        with(measurement.Load, func(s *measurement.Spec) { s.IdleDuration, s.RequestsPerSecond = 0.05, 500 }),
-		"mtu":         {Kind: measurement.MTU, Timeout: 0.02},
-		"ftp receive": {Kind: measurement.FTP, Direction: measurement.Receive, FileBytes: 1 << 20, Flows: 2},
-		"ftp send":    {Kind: measurement.FTP, Direction: measurement.Send, FileBytes: 1 << 20},
-	}
-}
 
 // lieIn replaces the value at a path of one type of frame.
 type lieIn struct {
@@ -163,6 +129,8 @@ func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 // a reason, or with an outcome that can be.
 func TestServersThatLie(t *testing.T) {
 	target := servertest.Serve(t, probe.ServerOptions{})
+	specs := probetest.Served(t)
+	sent := framesOf(t, target, specs)
 	var group errgroup.Group
 	group.SetLimit(64)
 	for _, lie := range serverLies() {
@@ -170,14 +138,12 @@ func TestServersThatLie(t *testing.T) {
 			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
 		})
-		for name, spec := range hostileSpecs() {
-			if !sends(lie.frame, spec) || strings.HasPrefix(lie.path, "ftp") && spec.Kind != measurement.FTP ||
-				strings.HasPrefix(lie.path, "transfers") && spec.Kind != measurement.FTP ||
-				strings.HasPrefix(lie.path, "packets") && spec.Kind != measurement.UDP && spec.Kind != measurement.PPS {
-				continue
-			}
+		if len(sent[lie.frame]) == 0 {
+			t.Errorf("no server sends %#x, which was to lie", byte(lie.frame))
+		}
+		for _, name := range sent[lie.frame] {
 			group.Go(func() error {
-				out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: liar}, nil)
+				out, err := probe.Run(servertest.Context(t), probe.Request{Spec: specs[name], Target: liar}, nil)
 				ended(t, fmt.Sprintf("%s, %#x %s = %.40v", name, byte(lie.frame), lie.path, lie.value), out, err)
 				return nil
 			})
@@ -186,41 +152,66 @@ func TestServersThatLie(t *testing.T) {
 	_ = group.Wait() // failures were reported
 }
 
-// sends says whether a server sends a type of frame in a test.
-func sends(kind protocol.Type, spec measurement.Spec) bool {
-	udp := spec.Kind == measurement.UDP || spec.Kind == measurement.PPS
-	bulk := udp || spec.Kind == measurement.TCP || spec.Kind == measurement.Load
-	switch kind {
-	case protocol.TypeReached:
-		return udp || spec.Kind == measurement.MTU
-	case protocol.TypeReceived:
-		return bulk && spec.Direction != measurement.Receive
-	case protocol.TypeSent:
-		return bulk && (spec.Direction == measurement.Receive || spec.Direction == measurement.Both)
-	case protocol.TypeReport:
-		return !bulk || spec.Kind == measurement.Load
+// serverFrames are the types of frames that a server sends.
+var serverFrames = []protocol.Type{
+	protocol.TypeChallenge, protocol.TypeAccept, protocol.TypeReady, protocol.TypeReached,
+	protocol.TypeReceived, protocol.TypeSent, protocol.TypeReport, protocol.TypeStop,
+}
+
+// framesOf are the names of the tests in which an honest server sends a type of frame, and of
+// those that a busy machine did not let end.
+func framesOf(t *testing.T, target netip.AddrPort, specs map[string]measurement.Spec) map[protocol.Type][]string {
+	t.Helper()
+	var mu sync.Mutex
+	sent := map[protocol.Type][]string{}
+	var group errgroup.Group
+	group.SetLimit(16)
+	for _, kind := range serverFrames {
+		for name, spec := range specs {
+			var seen atomic.Bool
+			through := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool {
+				seen.Store(true)
+				frame(to, kind, payload)
+				return false
+			})
+			group.Go(func() error {
+				_, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: through}, nil)
+				if seen.Load() || err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					sent[kind] = append(sent[kind], name)
+				}
+				return nil
+			})
+		}
 	}
-	return true
+	_ = group.Wait() // failures were reported
+	return sent
 }
 
 // A lie that no test could be ends it as a breach of the protocol.
 func TestLiesAreToldAsSuch(t *testing.T) {
 	target := servertest.Serve(t, probe.ServerOptions{})
-	specs := hostileSpecs()
-	for name, lie := range map[string]lieIn{
-		"tcp send":    {protocol.TypeReceived, "bins.bytes.0", 1e14},
-		"tcp receive": {protocol.TypeSent, "bytes", 1},
-		"tcp both":    {protocol.TypeSent, "final.rtt_seconds", -1},
-		"udp send":    {protocol.TypeReceived, "packets.sent", 1 << 50},
-		"udp receive": {protocol.TypeSent, "measured_packets", 1},
-		"pps":         {protocol.TypeReceived, "packets.bins.0", 1e12},
-		"rr tcp":      {protocol.TypeReport, "host.at_seconds.0", 1e6},
-		"crr":         {protocol.TypeReport, "answered", 1 << 49},
-		"load":        {protocol.TypeReady, "server", "nowhere"},
-		"mtu":         {protocol.TypeReached, "client", "nowhere"},
-		"ftp receive": {protocol.TypeReport, "transfers.0.bytes", 1},
-		"ftp send":    {protocol.TypeReport, "transfers.0.took_seconds", 1e6},
-	} {
+	specs := probetest.Served(t)
+	lies := map[string]lieIn{
+		"tcp":                   {protocol.TypeReceived, "bins.bytes.0", 1e14},
+		"tcp direction=receive": {protocol.TypeSent, "bytes", 1},
+		"tcp direction=both":    {protocol.TypeSent, "final.rtt_seconds", -1},
+		"udp":                   {protocol.TypeReceived, "packets.sent", 1 << 50},
+		"udp direction=receive": {protocol.TypeSent, "measured_packets", 1},
+		"pps":                   {protocol.TypeReceived, "packets.bins.0", 1e12},
+		"crr":                   {protocol.TypeReport, "answered", 1 << 49},
+		"load":                  {protocol.TypeReady, "server", "nowhere"},
+		"mtu":                   {protocol.TypeReached, "client", "nowhere"},
+		"ftp":                   {protocol.TypeReport, "transfers.0.bytes", 1},
+		"ftp direction=send":    {protocol.TypeReport, "transfers.0.took_seconds", 1e6},
+	}
+	for name := range specs {
+		if _, has := lies[name]; !has {
+			lies[name] = lieIn{protocol.TypeReady, "client", "nowhere"}
+		}
+	}
+	for name, lie := range lies {
 		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
 			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
@@ -287,22 +278,17 @@ func TestServersOfWrongFrames(t *testing.T) {
 	if !testutil.AtLength() {
 		delete(ways, "a trickle") // each takes as long as the longest deadline
 	}
-	frames := []protocol.Type{
-		protocol.TypeChallenge, protocol.TypeAccept, protocol.TypeReady, protocol.TypeReached,
-		protocol.TypeReceived, protocol.TypeSent, protocol.TypeReport, protocol.TypeStop,
-	}
+	specs := probetest.Served(t)
+	sent := framesOf(t, target, specs)
 	var group errgroup.Group
 	group.SetLimit(256) // most wait
 	for way, lie := range ways {
-		for _, kind := range frames {
+		for _, kind := range serverFrames {
 			liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool { return lie(to, kind, payload) })
-			for name, spec := range hostileSpecs() {
-				if !sends(kind, spec) {
-					continue
-				}
+			for _, name := range sent[kind] {
 				group.Go(func() error {
 					start := time.Now()
-					out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: liar}, nil)
+					out, err := probe.Run(servertest.Context(t), probe.Request{Spec: specs[name], Target: liar}, nil)
 					ended(t, fmt.Sprintf("%s, %#x %s", name, byte(kind), way), out, err)
 					t.Logf("%s, %#x %s: %v %.200v", name, byte(kind), way, time.Since(start).Round(time.Millisecond), err)
 					return nil
