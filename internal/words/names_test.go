@@ -35,6 +35,10 @@ func TestNumbers(t *testing.T) {
 		{estimate(-0.0001, -0.031, 0.025, measurement.Fraction, true), "−0.01 % [−3.10, +2.50]"},
 		{estimate(2.28e-3, -75.6e-3, 2.4e-3, measurement.SecondsUnit, true), "+2.3 ms [−75.6, +2.4]"},
 		{estimate(2.3e-3, -315e-3, 12e-3, measurement.SecondsUnit, true), "+2 ms [−315, +12]"},
+		// A claim is never of an interval that reads as if 0 were in it.
+		{estimate(0.035, 0.0003, 0.069, measurement.Fraction, false), "3.50 % [0.03, 6.90]"},
+		{estimate(-12e-6, -30e-6, -0.01e-6, measurement.SecondsUnit, true), "−12.00 µs [−30.00, −0.01]"},
+		{estimate(0.035, 0, 0.069, measurement.Fraction, false), "3.5 % [0.0, 6.9]"},
 		{alone(-0.501, measurement.Fraction), "−50.1 %"}, {alone(0, measurement.Fraction), "0.0 %"},
 		{P(0.00001), "p < 0.0001"}, {P(0.0123), "p = 0.012"}, {Scale(2.5), "2.5"},
 		{Printed(2.783e-3, quantity.Scale{Factor: 1e-3, Name: "ms"}), "2.783 ms"}, {Printed(12e9, quantity.Scale{Factor: 1e9, Name: "Gbit/s"}), "12.0 Gbit/s"},

@@ -119,7 +119,12 @@ func estimateIn(s quantity.Scale, v float64, low, high *float64, least int, sign
 	// Two digits of the farther limit, as the bound has that excludes it.
 	least = max(least, quantity.Decimals(max(math.Abs(l), math.Abs(h)), 2))
 	decimals = min(4, max(least, decimals))
-	if math.Abs(v) < 0.5*math.Pow(10, -float64(decimals)) && decimals < 4 && v != 0 {
+	vanishes := func(x float64) bool { return x != 0 && math.Abs(x) < 0.5*math.Pow(10, -float64(decimals)) }
+	if vanishes(v) && decimals < 4 {
+		decimals++
+	}
+	// Nor does an interval without 0 reach it by rounding.
+	for l*h > 0 && vanishes(min(math.Abs(l), math.Abs(h))) && decimals < 6 {
 		decimals++
 	}
 	return Unit(write(v, decimals), s.Name), Interval(l, h, func(x float64) string {
