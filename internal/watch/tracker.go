@@ -20,7 +20,7 @@ type tracked struct {
 // isRare has a series that not all rounds have, as the budget allows, learned from a day of
 // what it has, too: when that is over, and there are leastLearned.
 func (s *tracked) isRare(r Rules, round int64) {
-	if elapsed := float64(round - s.first); s.Limits == nil && s.samples == leastLearned && elapsed >= r.perDay() {
+	if elapsed := float64(round - s.first); s.Limits == nil && s.samples >= leastLearned && elapsed >= r.perDay() {
 		share := float64(s.samples) / elapsed
 		s.detector.Rare(max(int(share*r.perDay()), leastLearned), 365*r.perDay()*share)
 	}
