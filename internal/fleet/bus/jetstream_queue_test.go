@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,6 +211,50 @@ func TestOfferedWhileTheStreamIsLookedFor(t *testing.T) {
 	testutil.OK(t, q.make(t.Context()))
 	<-q.Emptied()
 	<-l.Lost()
+}
+
+// lagging is a stream at a server that has not come to what another delivers, so many times.
+type lagging struct {
+	jetstream.Stream
+	times *atomic.Int64
+}
+
+func (l lagging) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	if l.times.Load() > 0 {
+		return nil, jetstream.ErrMsgNotFound
+	}
+	return l.Stream.GetLastMsgForSubject(ctx, subject)
+}
+
+func (l lagging) Info(ctx context.Context, o ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	info, err := l.Stream.Info(ctx, o...)
+	if err == nil && l.times.Add(-1) >= 0 {
+		info.State.LastSeq = 0
+	}
+	return info, err
+}
+
+// A seat that is delivered before the server that leads the stream knows of it is leased all
+// the same: it is not left to nobody for as long as a lease.
+func TestDeliveredBeforeTheStreamHasIt(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	js := seatConnection(t, s.ClientURL())
+	t.Cleanup(js.Conn().Close)
+	q := seatQueue(t, js, time.Minute, 1)
+	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "new", Generation: 1}))
+	late := lagging{q.stream, new(atomic.Int64)}
+	late.times.Store(2)
+	q.mu.Lock()
+	q.stream = late
+	q.mu.Unlock()
+	l, err := q.Lease(t.Context())
+	testutil.OK(t, err)
+	if g := l.Seat().Generation; g != 1 || late.times.Load() > 0 {
+		t.Errorf("generation %d is leased, where the first one was delivered", g)
+	}
+	testutil.OK(t, l.Done(t.Context()))
 }
 
 // A queue that is removed takes its stream along.
