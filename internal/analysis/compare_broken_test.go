@@ -81,6 +81,10 @@ func TestNoChangeIsWithheld(t *testing.T) {
 				}
 			}
 		}, []result.Withheld{result.WithheldMean}, "a few trials cause most of it"},
+		{"both broken", goodput, func(r *result.Result) {
+			breakTrials(r, "direct", flows1.Name, 1, 2, 3, 4, 5)
+			breakTrials(r, "hop", flows1.Name, 1, 2, 3, 4, 5)
+		}, []result.Withheld{result.WithheldBothBroken}, "too many blocks have no cost that is a number"},
 		{"many missing", goodput, func(r *result.Result) {
 			r.Trials = slices.DeleteFunc(r.Trials, func(x measurement.Trial) bool { return x.Test == flows1.Name && x.Path == "hop" && x.Block < 6 })
 		}, []result.Withheld{result.WithheldMissingMany}, "15 of 20 do, and 20 of 20 of A"},
@@ -94,6 +98,27 @@ func TestNoChangeIsWithheld(t *testing.T) {
 			continue
 		}
 		checkSaid(t, said(changes[i]), c.says)
+	}
+}
+
+// Runs in which the path, or both paths, broke all trials show no cost, and so not that it
+// stayed.
+func TestRunsWithoutACostAreNotAlike(t *testing.T) {
+	all := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for name, broken := range map[string][]string{"both paths": {"direct", "hop"}, "the path": {"hop"}} {
+		before, after := runsWith(.9, 1.1, 0), runsWith(.5, 1.1, 4)
+		for _, r := range slices.Concat(before, after) {
+			for _, path := range broken {
+				breakTrials(r, path, flows1.Name, all...)
+			}
+		}
+		for _, n := range []int{1, 3} {
+			changes, _ := CompareRuns(Side{"old", before[:n]}, []Side{{"new", after[:n]}}, DefaultOptions())
+			i := slices.IndexFunc(changes, func(e result.Effect) bool { return e.Metric == goodput })
+			if i < 0 || changes[i].Verdict != result.NotResolved {
+				t.Errorf("%s, %d runs: %+v", name, n, changes)
+			}
+		}
 	}
 }
 

@@ -184,8 +184,9 @@ type sample struct {
 	lows, highs []float64
 	resolution  resolution
 	// broken are the trials that the path broke, referenceBroken those that its baseline
-	// did, and missing the blocks of the run that have no value here.
-	broken, referenceBroken, missing int
+	// did, bothBroken as in costEstimate, and missing the blocks of the run that have no
+	// value here.
+	broken, referenceBroken, bothBroken, missing int
 }
 
 // samplesOf are those of the runs of a side; nil where one of them has none.
@@ -195,7 +196,7 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
 			s.logs, s.differences, s.levels, s.baseline = c.logs, c.differences, c.other, c.base
-			s.broken, s.referenceBroken = c.Broken, c.ReferenceBroken
+			s.broken, s.referenceBroken, s.bothBroken = c.Broken, c.ReferenceBroken, c.bothBroken
 			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
 			levels := r.outcomes(contrast.Path, test.Name, m)
@@ -380,9 +381,16 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 	if c.metric.Unit == measurement.Fraction && math.Abs(meanOf(is.effects)-meanOf(was.effects)) >= c.upper {
 		c.againstEqual = append(c.againstEqual, result.WithheldMean)
 	}
-	lacks := func(s sample) bool { return float64(s.missing) > mostMissing*float64(s.missing+len(s.levels)) }
-	if lacks(was) || lacks(is) {
+	many := func(n int, of sample) bool { return float64(n) > mostMissing*float64(of.missing+len(of.levels)) }
+	// Where neither run has a cost that is a number, the difference of the two is 0.
+	unbounded := func(s sample) bool { return many(len(s.effects)-len(bounded(s.effects)), s) }
+	switch {
+	case many(was.missing, was) || many(is.missing, is):
 		c.missing = append(c.missing, result.WithheldMissingMany)
+	case many(was.missing+was.bothBroken, was) || many(is.missing+is.bothBroken, is):
+		c.missing = append(c.missing, result.WithheldBothBroken)
+	case unbounded(was) && unbounded(is):
+		c.againstEqual = append(c.againstEqual, result.WithheldBothBroken)
 	}
 }
 
@@ -390,7 +398,8 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 func togetherOf(samples []sample) (all sample) {
 	for _, s := range samples {
 		all.levels, all.effects = append(all.levels, s.levels...), append(all.effects, s.effects...)
-		all.broken, all.referenceBroken, all.missing = all.broken+s.broken, all.referenceBroken+s.referenceBroken, all.missing+s.missing
+		all.broken, all.referenceBroken = all.broken+s.broken, all.referenceBroken+s.referenceBroken
+		all.bothBroken, all.missing = all.bothBroken+s.bothBroken, all.missing+s.missing
 	}
 	return all
 }

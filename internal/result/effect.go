@@ -204,7 +204,7 @@ const (
 	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
 	WithheldRunLevel      Withheld = "run_level"      // levels of single runs: how much runs differ by themselves is not known
 	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
-	WithheldBothBroken    Withheld = "both_broken"    // more than a fifth of the blocks lack a partner, or a value on either side
+	WithheldBothBroken    Withheld = "both_broken"    // more than a fifth of the blocks lack a partner, or a value on either side; of a change, in a run, or the cost is no number in both
 	WithheldCollapsed     Withheld = "collapsed"      // some trials of the path fell far below the others
 	WithheldMean          Withheld = "mean"           // of a share, the mean difference is as large as what matters, though the typical one is not
 )

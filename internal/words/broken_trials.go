@@ -21,6 +21,9 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 		return "the levels of runs differ by themselves, and one run on each side does not show by how much: compare three or more with --reference, or runs with a baseline"
 	},
 	result.WithheldBothBroken: func(_ Names, e result.Effect) string {
+		if e.ReferenceRun != "" {
+			return "too many blocks have no cost that is a number (a trial that broke, or a percentile that falls on requests without an answer), and those show no change"
+		}
 		if min(e.Broken, e.ReferenceBroken) == 0 || e.Against != nil {
 			return "in too many blocks both sides have no value (a trial that broke, or a percentile that falls on requests without an answer), and those show no cost"
 		}
