@@ -85,13 +85,14 @@ func Run(ctx context.Context, req session.Request, _ func(measurement.Progress))
 	}
 	t := &test{
 		conn: conn, cookie: l.Ready.Cookie, timeout: req.Spec.Timeout.Duration(),
-		until:   time.Now().Add(planned(req.Spec) + session.Grace - session.Reporting),
+		until:   time.Now().Add(planned(req.Spec) + grace(req.Spec) - session.Reporting),
 		headers: conn.IPHeaderBytes() + datagram.UDPHeaderBytes, in: make([]byte, datagram.MaxBytes+1),
 	}
 	out, err := t.run(ctx, reached)
 	if err != nil {
 		return out, err
 	}
+	control.Deadline = time.Now().Add(session.Grace)
 	if err := protocol.WriteFrame(&control, protocol.TypeReceived, nil); err != nil {
 		return out, session.Wrap("end the test", err)
 	}

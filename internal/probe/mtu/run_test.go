@@ -36,3 +36,19 @@ func TestFarServer(t *testing.T) {
 		}
 	}
 }
+
+// On a path of long round trips that carries less than its ends, the time suffices for the
+// reverse direction, too.
+func TestFarServerBehindALimit(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
+	path := servertest.Path{Delay: 150 * time.Millisecond, Lose: func(packet []byte) bool { return len(packet) > 1472 }}
+	spec := measurement.Spec{Kind: measurement.MTU, Timeout: 0.001}
+	out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: path.Listen(t, target), Token: servertest.Token}, nil)
+	testutil.OK(t, err)
+	for _, m := range []string{"path_mtu_bytes", "reverse_path_mtu_bytes"} {
+		if out.Metrics[m] != 1500 {
+			t.Errorf("%s is %v, want 1500: %q", m, out.Metrics[m], out.Facts)
+		}
+	}
+}

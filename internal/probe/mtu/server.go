@@ -35,7 +35,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(readTick)); err != nil {
 		return err
 	}
-	if _, err := w.ReadStart(planned(open.Test.Spec) + session.Grace); err != nil {
+	if _, err := w.ReadStart(planned(open.Test.Spec) + grace(open.Test.Spec)); err != nil {
 		return err
 	}
 	packet := make([]byte, datagram.MaxBytes+1)
