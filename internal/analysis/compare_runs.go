@@ -47,8 +47,12 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 		for _, path := range lacking {
 			notes = append(notes, result.Note{Code: result.NoteNoPath, Run: side.Label, Path: path})
 		}
+		common, lacked := commonTests(before, after)
 		for _, contrast := range contrasts {
-			for _, t := range commonTests(before, after) {
+			for _, t := range lacked {
+				notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Test: t.Name})
+			}
+			for _, t := range common {
 				if why := oldFormat(contrast, t, before, after); why != nil {
 					why.Run, why.ReferenceRun = side.Label, reference.Label
 					notes = append(notes, *why)
@@ -146,13 +150,18 @@ func commonContrasts(before, after []sideRun) (common []result.Contrast, lacking
 	return common, lacking
 }
 
-// commonTests are the tests of the first run that all have.
-func commonTests(before, after []sideRun) []result.TestInfo {
-	return slices.DeleteFunc(slices.Clone(before[0].tests), func(t result.TestInfo) bool {
-		return slices.ContainsFunc(slices.Concat(before, after), func(r sideRun) bool {
+// commonTests are the tests of the first run that all have, and those that some lack.
+func commonTests(before, after []sideRun) (common, lacked []result.TestInfo) {
+	for _, t := range before[0].tests {
+		if slices.ContainsFunc(slices.Concat(before, after), func(r sideRun) bool {
 			return !slices.ContainsFunc(r.tests, func(u result.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
-		})
-	})
+		}) {
+			lacked = append(lacked, t)
+		} else {
+			common = append(common, t)
+		}
+	}
+	return common, lacked
 }
 
 // oldFormat says why a test of a run of format 1 cannot be compared, nil where it

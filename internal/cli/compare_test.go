@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/result"
@@ -64,6 +65,50 @@ func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	status = Main(args, nil, &out, &errs)
 	return status, out.String(), errs.String()
+}
+
+// What the reference measured and the other run did not is not shown to be equal: a pipeline
+// must not pass because every trial of a test was excluded.
+func TestFailOnNotShownEqualOfWhatWasNotMeasured(t *testing.T) {
+	dir := writeRun(t, 0.356e9)
+	whole, err := runs.Load(t.Context(), dir)
+	testutil.OK(t, err)
+	second := whole.Tests[0]
+	second.Name = "flows-2"
+	whole.Tests = append(whole.Tests, second)
+	for _, trial := range slices.Clone(whole.Trials) {
+		trial.ID, trial.Test = trial.ID+"-2", second.Name
+		whole.Trials = append(whole.Trials, trial)
+	}
+	written := func(r result.Result) string {
+		t.Helper()
+		var b bytes.Buffer
+		testutil.OK(t, data.Write(&b, &r))
+		file := filepath.Join(t.TempDir(), "result.json")
+		testutil.OK(t, os.WriteFile(file, b.Bytes(), 0o666))
+		return file
+	}
+	excluded, lacking := *whole, *whole
+	excluded.Trials = slices.Clone(whole.Trials)
+	for i := range excluded.Trials {
+		if excluded.Trials[i].Test == second.Name && excluded.Trials[i].Path == "one-appliance" {
+			excluded.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, CPUBusy: 1}}}
+		}
+	}
+	lacking.Tests = whole.Tests[:1]
+	reference := written(*whole)
+	for name, c := range map[string]struct {
+		run    string
+		status int
+	}{"the same": {reference, 0}, "all excluded": {written(excluded), 3}, "no such test": {written(lacking), 3}} {
+		status, stdout, stderr := command(t, "compare", reference, c.run, "--fail-on", "not-shown-equal")
+		if status != c.status || (c.status == 3) != strings.Contains(stderr, "flows-2: no trial of A or of B counts") {
+			t.Errorf("%s: status %d, want %d\n%s\n%s", name, status, c.status, stdout, stderr)
+		}
+		if status, _, stderr = command(t, "compare", reference, c.run, "--fail-on", "cost"); status != 0 {
+			t.Errorf("%s, --fail-on cost: status %d, %s", name, status, stderr)
+		}
+	}
 }
 
 func TestCompareStatus(t *testing.T) {
