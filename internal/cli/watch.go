@@ -174,11 +174,14 @@ func (f *watchFlags) watchTests() (survey.List, error) {
 
 // watch does all of it.
 func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err error) {
-	if f.jitter < 0 || f.jitter > 1 {
+	if !(f.jitter >= 0 && f.jitter <= 1) { // nor NaN
 		return base.Usage(fmt.Errorf("--jitter %v: write a share from 0 to 1", f.jitter))
 	}
 	if f.every < time.Second {
 		return base.Usage(fmt.Errorf("--every %v: write a second or more", f.every))
+	}
+	if f.rounds < 0 {
+		return base.Usage(fmt.Errorf("--rounds %d: write how many, or leave it out to go on until it is stopped", f.rounds))
 	}
 	if !(f.falseAlarms > 0 && f.falseAlarms <= 1000) {
 		return base.Usage(fmt.Errorf("--false-alarms %v: write a number above 0, such as 0.25 for one in four years", f.falseAlarms))

@@ -119,6 +119,8 @@ func TestWatchesThatCannotBe(t *testing.T) {
 		{[]string{"127.0.0.1", "--budget", "much"}, base.ExitUsage, "--budget"},
 		{[]string{"127.0.0.1", "--only", "ftp"}, base.ExitUsage, "a watch has trace, rr, udp and tcp"},
 		{[]string{"127.0.0.1", "--jitter", "2"}, base.ExitUsage, "--jitter"},
+		{[]string{"127.0.0.1", "--jitter", "nan"}, base.ExitUsage, "--jitter"},
+		{[]string{"127.0.0.1", "--rounds", "-2"}, base.ExitUsage, "--rounds -2"},
 		{[]string{"127.0.0.1", "--every", "0.5"}, base.ExitUsage, "--every"},
 		{[]string{"127.0.0.1", "--false-alarms", "0"}, base.ExitUsage, "--false-alarms"},
 		{[]string{"127.0.0.1", "--token-file", "/nowhere"}, base.ExitUsage, "token"},
@@ -127,7 +129,7 @@ func TestWatchesThatCannotBe(t *testing.T) {
 		{[]string{"nowhere.yaml"}, base.ExitUsage, "nowhere.yaml"},
 		{nil, base.ExitUsage, "HOST|EXPERIMENT"},
 	} {
-		status, _, problems := command(t, append(append([]string{"watch"}, c.words...), "--rounds", "1")...)
+		status, _, problems := command(t, append([]string{"watch", "--rounds", "1", "--name", filepath.Join(t.TempDir(), "w")}, c.words...)...)
 		if status != c.status || !strings.Contains(problems, c.says) {
 			t.Errorf("%v: status %d, want %d; it says %s", c.words, status, c.status, problems)
 		}
