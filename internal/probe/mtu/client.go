@@ -2,6 +2,7 @@ package mtu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -173,11 +174,15 @@ func (t *test) limit(forward, most int, device string, deviceMTU int) (limit, fa
 			return measurement.MTURouter, fmt.Sprintf("the router %s said that its next link carries %d bytes", e.From, e.MTU)
 		}
 	}
-	if len(t.tooBig) > 0 {
-		e := t.tooBig[len(t.tooBig)-1]
-		return measurement.MTURouter, fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)
+	const depends = "TCP depends on a clamped MSS or on probing (RFC 4821)"
+	if len(t.tooBig) == 0 {
+		return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish without an ICMP message; %s", forward, depends)
 	}
-	return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish without an ICMP message; TCP depends on a clamped MSS or on probing (RFC 4821)", forward)
+	e := slices.MinFunc(t.tooBig, func(a, b sockets.PathError) int { return cmp.Compare(a.MTU, b.MTU) })
+	if e.MTU > forward { // what is behind it says nothing
+		return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish without an ICMP message, up to the %d that the router %s said its next link carries; %s", forward, e.MTU, e.From, depends)
+	}
+	return measurement.MTURouter, fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)
 }
 
 // search finds the largest IP packet, in bytes, of which an answer comes; less

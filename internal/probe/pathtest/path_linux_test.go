@@ -154,8 +154,14 @@ func runIn(t *testing.T, do func(func()), req probe.Request, program ...string) 
 // for what it sends itself. A new rule replaces the last.
 func (p *path) filter(t *testing.T, hook, rule string) {
 	t.Helper()
+	p.filterAt(t, 1, hook, rule)
+}
+
+// filterAt is filter for any of the routers, from 1.
+func (p *path) filterAt(t *testing.T, router int, hook, rule string) {
+	t.Helper()
 	script := "flush ruleset; add table inet t; add chain inet t c { type filter hook " + hook + " priority 0; }; add rule inet t c " + rule
-	out, err := p.Router(1).Output(t, "nft", script)
+	out, err := p.Router(router).Output(t, "nft", script)
 	testutil.Need(t, err == nil, "nftables in a network namespace: "+out)
 }
 
@@ -206,6 +212,24 @@ func TestPathMTU(t *testing.T) {
 			if a := p.run(t, spec, v6); a.Error != "" || a.Metrics["loss_fraction"] > 0.5 {
 				t.Errorf("%s in a black hole, with what fits: %s %v", spec.Kind, a.Error, a.Metrics)
 			}
+		}
+	})
+}
+
+// A router that names its next link's MTU hides no black hole behind it.
+func TestBlackHoleBehindARouter(t *testing.T) {
+	p := newPath(t, 2)
+	p.Router(1).MTU(t, "right", 1400)
+	p.Router(2).MTU(t, "left", 1400)
+	p.Router(2).MTU(t, "right", 1300)
+	p.filterAt(t, 2, "output", "meta l4proto icmp drop; add rule inet t c icmpv6 type packet-too-big drop")
+	families(t, func(t *testing.T, v6 bool) {
+		a := p.run(t, measurement.Spec{Kind: measurement.MTU, Timeout: 0.5}, v6)
+		if a.Error != "" || a.Metrics["path_mtu_bytes"] != 1300 || a.Effective["path_mtu_limit"] != measurement.MTUBlackHole {
+			t.Errorf("%v %v: %s %q", a.Metrics, a.Effective, a.Error, a.Facts)
+		}
+		if fact := fmt.Sprintf("up to the 1400 that the router %v said", p.Hop(1, v6)); !strings.Contains(strings.Join(a.Facts, "; "), fact) {
+			t.Errorf("facts %q, want one with %q", a.Facts, fact)
 		}
 	})
 }
