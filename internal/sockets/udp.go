@@ -129,8 +129,11 @@ const (
 	ProbeMTU                         // set DF, and let the interface alone refuse them
 )
 
-// PathError is what a router answered to a packet that was too big for it.
+// PathError is what a router, or this host, said of a packet that was too big for it.
 type PathError struct {
 	From string // address of the router
 	MTU  int    // bytes that it can forward
+	// Own says that it was this host: that is the MTU of the interface that the packet was to
+	// leave by.
+	Own bool
 }

@@ -116,7 +116,7 @@ func (c *Conn) SetReadTick(d time.Duration) error {
 }
 
 // QueuePathErrors has the kernel keep what routers answer to packets that are
-// too big for them, for PathErrors (IP_RECVERR, ip(7)).
+// too big for them, and what it says itself, for PathErrors (IP_RECVERR, ip(7)).
 func (c *Conn) QueuePathErrors() error {
 	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
 	if c.six() {
@@ -125,7 +125,7 @@ func (c *Conn) QueuePathErrors() error {
 	return c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, 1) })
 }
 
-// PathErrors takes what routers have answered since it was last called.
+// PathErrors takes what routers have answered, and this host said, since it was last called.
 func (c *Conn) PathErrors() []PathError {
 	var out []PathError
 	for range 256 { // whatever comes meanwhile is for the next call
@@ -161,11 +161,13 @@ func parsePathError(control []byte) (PathError, bool) {
 		}
 		errno := syscall.Errno(binary.NativeEndian.Uint32(m.Data))
 		origin := m.Data[4]
-		if errno != unix.EMSGSIZE || origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
+		own := origin == unix.SO_EE_ORIGIN_LOCAL
+		if errno != unix.EMSGSIZE || !own && origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
 			continue
 		}
-		e := PathError{MTU: int(binary.NativeEndian.Uint32(m.Data[8:]))}
+		e := PathError{MTU: int(binary.NativeEndian.Uint32(m.Data[8:])), Own: own}
 		switch from := m.Data[size:]; {
+		case own:
 		case is4 && len(from) >= unix.SizeofSockaddrInet4:
 			e.From = netip.AddrFrom4([4]byte(from[4:8])).String()
 		case is6 && len(from) >= unix.SizeofSockaddrInet6:

@@ -109,8 +109,9 @@ func Run(ctx context.Context, req session.Request, _ func(measurement.Progress))
 // run searches there, and then back within what passes there.
 func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.Outcome, error) {
 	out := measurement.Outcome{Metrics: measurement.Metrics{}, Effective: map[string]string{}}
-	if err := t.conn.QueuePathErrors(); err != nil {
-		out.Facts = append(out.Facts, fmt.Sprintf("answers of routers cannot be read: %v", err))
+	unread := t.conn.QueuePathErrors()
+	if unread != nil {
+		out.Facts = append(out.Facts, fmt.Sprintf("answers of routers cannot be read: %v", unread))
 	}
 	t.conn.SetReceiveBuffer(0)
 	if err := t.conn.SetReadTick(readTick); err != nil {
@@ -125,9 +126,16 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 	if a, err := netip.ParseAddrPort(t.conn.LocalAddr()); err == nil {
 		device, name = sockets.InterfaceMTU(a.Addr())
 	}
+	// The one that has the address need not be the one that packets leave by.
+	if own := t.ownMTU(); unread == nil && own > 0 && own != device {
+		device, name = own, ""
+	}
 	if device > 0 {
 		most = min(device, largestMTU)
-		out.Effective["interface"], out.Effective["interface_mtu_bytes"] = name, fmt.Sprint(device)
+		out.Effective["interface_mtu_bytes"] = fmt.Sprint(device)
+	}
+	if name != "" {
+		out.Effective["interface"] = name
 	}
 	forward, err := t.search(ctx, datagram.Probe, least, most)
 	if err != nil {
@@ -158,12 +166,28 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 	return out, nil
 }
 
+// ownMTU is that of the interface that packets leave by, in bytes, as the kernel says when it
+// refuses the largest packet there is; 0 where it does neither.
+func (t *test) ownMTU() int {
+	probe := make([]byte, largestMTU-t.headers)
+	datagram.PutHeader(probe, t.cookie, datagram.Probe)
+	_, _ = t.conn.Write(probe) // one that is answered all the same has no number
+	for _, e := range t.conn.PathErrors() {
+		if e.Own {
+			return e.MTU
+		}
+	}
+	return 0
+}
+
 // limit is what bounded the forward direction, and how that is said. A device whose MTU
-// in bytes is not known has 0.
+// in bytes is not known has 0, one that does not have this end's address no name.
 func (t *test) limit(forward, most int, device string, deviceMTU int) (limit, fact string) {
 	switch {
 	case forward == most && deviceMTU > largestMTU:
 		return measurement.MTUSearch, fmt.Sprintf("the path carries %d bytes, the largest there is of an IP packet", most)
+	case forward == most && deviceMTU > 0 && device == "":
+		return measurement.MTUSearch, fmt.Sprintf("the interface that packets leave by bounds the search: the path carries at least its MTU, %d bytes", most)
 	case forward == most && deviceMTU > 0:
 		return measurement.MTUSearch, fmt.Sprintf("the interface %s bounds the search: the path carries at least its MTU, %d bytes", device, most)
 	case forward == most:

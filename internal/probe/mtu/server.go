@@ -57,7 +57,11 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	}
 	var report protocol.Report
 	for _, e := range conn.PathErrors() {
-		report.Facts = session.AppendNew(report.Facts, fmt.Sprintf("in the reverse direction, the router %s said that its next link carries %d bytes", e.From, e.MTU))
+		fact := fmt.Sprintf("in the reverse direction, the router %s said that its next link carries %d bytes", e.From, e.MTU)
+		if e.Own {
+			fact = fmt.Sprintf("in the reverse direction, the destination's own interface carries %d bytes", e.MTU)
+		}
+		report.Facts = session.AppendNew(report.Facts, fact)
 	}
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err

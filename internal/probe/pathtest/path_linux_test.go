@@ -216,6 +216,38 @@ func TestPathMTU(t *testing.T) {
 	})
 }
 
+// An end may have its address on another interface than packets leave by: on loopback, where a
+// host announces it itself, or on one with a smaller MTU.
+func TestPathMTUOfAnotherInterface(t *testing.T) {
+	const own, bound = "10.99.0.1", "interface that packets leave by bounds the search: the path carries at least its MTU, 1500 bytes"
+	for device, mtu := range map[string]string{"lo": "65536", "small": "1280"} {
+		t.Run(device, func(t *testing.T) {
+			p := newPath(t, 1)
+			ip := func(n *chaintest.Node, args ...string) {
+				t.Helper()
+				if out, err := n.Output(t, "ip", args...); err != nil {
+					t.Fatalf("ip %v: %s", args, out)
+				}
+			}
+			if device != "lo" {
+				ip(p.Source(), "link", "add", device, "type", "veth", "peer", "name", "other")
+			}
+			ip(p.Source(), "link", "set", device, "mtu", mtu, "up")
+			ip(p.Source(), "address", "add", own+"/32", "dev", device)
+			ip(p.Router(1), "route", "add", own+"/32", "via", "10.77.0.1")
+			a := runIn(t, func(f func()) { p.Source().Do(t, f) }, probe.Request{
+				ID: "path", Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 0.5}, Target: p.targets[0], Source: netip.MustParseAddr(own),
+			})
+			if a.Error != "" || a.Metrics["path_mtu_bytes"] != 1500 || a.Metrics["reverse_path_mtu_bytes"] != 1500 || a.Effective["path_mtu_limit"] != measurement.MTUSearch {
+				t.Errorf("%v %v: %s %q", a.Metrics, a.Effective, a.Error, a.Facts)
+			}
+			if !strings.Contains(strings.Join(a.Facts, "; "), bound) {
+				t.Errorf("facts %q, want one with %q", a.Facts, bound)
+			}
+		})
+	}
+}
+
 // A router that names its next link's MTU hides no black hole behind it.
 func TestBlackHoleBehindARouter(t *testing.T) {
 	p := newPath(t, 2)
