@@ -40,9 +40,9 @@ func (h *Hosts) chooseProof(ctx context.Context, p *place) {
 	way, shows, errs := h.bestWay(ctx, *p)
 	switch {
 	case way == result.ProofTrace:
-		h.found(testbed.Note, where, "a trace shows "+shows, "")
+		h.found(testbed.Note, where, "a trace shows "+shows.text, "")
 	case way == result.ProofTraceBack:
-		text := fmt.Sprintf("%s traces back to %s and sees %s; that proves the way back, and the time to live on arrival the way there", h.e.Destination, h.e.Source, shows)
+		text := fmt.Sprintf("%s traces back to %s and sees %s; that proves the way back, and the time to live on arrival the way there", h.e.Destination, h.e.Source, shows.text)
 		if len(errs) > 0 {
 			text = joined(errs) + ", so " + text
 		}
@@ -120,12 +120,12 @@ func (h *Hosts) trace(ctx context.Context, path string) (string, error) {
 			q.Proof = way
 		}
 	}
-	return shows, nil
+	return shows.text, nil
 }
 
 // bestWay is the first of the ways that shows something, empty where none does, and why
 // those before it do not.
-func (h *Hosts) bestWay(ctx context.Context, p place) (way result.PathProof, shows string, errs []error) {
+func (h *Hosts) bestWay(ctx context.Context, p place) (way result.PathProof, shows sight, errs []error) {
 	ways := h.ways(p)
 	if len(ways) == 0 {
 		errs = append(errs, fmt.Errorf("a trace follows the routes, which interface %q of the path need not", p.Device))
@@ -137,7 +137,7 @@ func (h *Hosts) bestWay(ctx context.Context, p place) (way result.PathProof, sho
 		}
 		errs = append(errs, err)
 	}
-	return "", "", errs
+	return "", sight{}, errs
 }
 
 // mostSilent is how often a path is traced of which a trace shows nothing.
@@ -146,7 +146,7 @@ const mostSilent = 2
 // traceAs traces a path to which the source has proved the token. A trace by the source
 // has to reach the destination. One back to it need not: few hosts answer who asks them for
 // a connection, and a translator on the way lets nothing through.
-func (h *Hosts) traceAs(ctx context.Context, p place, way result.PathProof) (string, error) {
+func (h *Hosts) traceAs(ctx context.Context, p place, way result.PathProof) (sight, error) {
 	who, towards, r := h.source(), h.e.Destination, h.request(p)
 	if way == result.ProofTraceBack {
 		who, towards, r = h.destination(), h.e.Source, h.back(p)
@@ -155,17 +155,31 @@ func (h *Hosts) traceAs(ctx context.Context, p place, way result.PathProof) (str
 	for range mostSilent {
 		o, err := who.client.Run(ctx, r, nil)
 		if err != nil {
-			return "", fmt.Errorf("%s cannot trace %s: %w", who.Name, towards, err)
+			return sight{}, fmt.Errorf("%s cannot trace %s: %w", who.Name, towards, err)
 		}
-		if shows, reached := shown(o.Hops); reached || way == result.ProofTraceBack && shows != "" {
+		if shows := shown(o.Hops); shows.reached || way == result.ProofTraceBack && shows.text != "" {
 			return shows, nil
 		}
 	}
-	return "", fmt.Errorf("a trace by %s does not reach %s", who.Name, towards)
+	return sight{}, fmt.Errorf("a trace by %s does not reach %s", who.Name, towards)
 }
 
-// shown are hops up to the last that answered, as a text, and whether that is the end.
-func shown(hops []measurement.TraceHop) (text string, reached bool) {
+// sight is what a trace shows: its hops up to the last that answered, as a text, and whether
+// that is the end.
+type sight struct {
+	text    string
+	reached bool
+}
+
+// routers are its hops without the end.
+func (s sight) routers() string {
+	if !s.reached {
+		return s.text
+	}
+	return s.text[:max(0, strings.LastIndexByte(s.text, ' '))]
+}
+
+func shown(hops []measurement.TraceHop) (s sight) {
 	var all []string
 	last := 0
 	for _, hop := range hops {
@@ -173,11 +187,12 @@ func shown(hops []measurement.TraceHop) (text string, reached bool) {
 		if hop.Address != "" {
 			last = len(all)
 		}
-		if reached = hop.Reached; reached {
+		if s.reached = hop.Reached; s.reached {
 			break
 		}
 	}
-	return strings.Join(all[:last], " "), reached
+	s.text = strings.Join(all[:last], " ")
+	return s
 }
 
 // proveToken has the source prove the token over a path, and keeps as whom the destination

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/hopbench/hopbench/internal/agent"
@@ -25,7 +24,7 @@ type place struct {
 	to, listen netip.AddrPort
 	// shows is what a trace showed when the proof of the path, which the file may leave
 	// open, was chosen.
-	shows string
+	shows sight
 	// before is what proved the path in an earlier session of the run, empty without one.
 	before result.PathProof
 }
@@ -144,16 +143,11 @@ func (h *Hosts) provePath(ctx context.Context, p place) {
 func (h *Hosts) alike(context.Context) {
 	for i, p := range h.places {
 		for _, other := range h.places[:i] {
-			if p.shows != "" && p.Proof == other.Proof && routers(p.shows) == routers(other.shows) && other.shows != "" {
+			if p.shows.text != "" && p.Proof == other.Proof && p.shows.routers() == other.shows.routers() && other.shows.text != "" {
 				h.found(testbed.Warning, fmt.Sprintf("paths %s and %s", other.Name, p.Name), "look the same to a trace", "if a hop is to be on one of them only, it is invisible to a trace (a bridge), or a route is wrong")
 			}
 		}
 	}
-}
-
-// routers are the hops of a trace without the destination.
-func routers(shows string) string {
-	return shows[:max(0, strings.LastIndexByte(shows, ' '))]
 }
 
 // request is what all tests on a path have in common.

@@ -1,0 +1,142 @@
+package hosts
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/clock"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+const twoPaths = `format: hopbench.experiment/1
+name: two
+endpoints: [{name: a}, {name: b}]
+source: a
+destination: b
+baseline: one
+paths:
+  - {name: one, hops: [{type: link}]}
+  - {name: other, hops: [{type: link}]}
+tests:
+  - {name: latency, kind: rr, duration: 100ms}
+`
+
+// machine is an end that is simulated: addresses by interface, and what a trace of a path shows,
+// by the address that it goes to.
+type machine struct {
+	interfaces map[string][]string
+	traces     map[string][]measurement.TraceHop
+}
+
+// client is whom a destination sees.
+var client = netip.MustParseAddrPort("10.0.0.1:40000")
+
+// checkSimulated is what a check finds of the experiment above on two simulated machines.
+func checkSimulated(t *testing.T, a, b machine, paths ...inventory.Path) (findings []testbed.Finding) {
+	t.Helper()
+	e, err := experiment.Load("two.yaml", []byte(twoPaths))
+	testutil.OK(t, err)
+	in := inventory.Inventory{Name: "two", Paths: paths, Endpoints: []inventory.Endpoint{
+		{Name: "a", Reach: inventory.Reach{Scheme: inventory.ReachTLS, Host: "a"}}, {Name: "b", Reach: inventory.Reach{Scheme: inventory.ReachTLS, Host: "b"}},
+	}}
+	machines := map[string]machine{"a": a, "b": b}
+	synctest.Test(t, func(t *testing.T) { // it follows clocks for seconds
+		findings, err = Check(t.Context(), &in, e.OnHosts(), Options{Dial: func(_ context.Context, e inventory.Endpoint) (io.ReadWriteCloser, error) {
+			near, far := net.Pipe()
+			// It ends with its connection, which the check closes.
+			go func() {
+				_ = agent.Serve(context.Background(), far, agent.Options{Simulated: machines[e.Name].simulation(e.Name)})
+			}()
+			return near, nil
+		}})
+		testutil.OK(t, err)
+	})
+	return findings
+}
+
+func (m machine) simulation(name string) *agent.Simulation {
+	hello := agent.Hello{Host: name, HostID: name, NetworkID: name}
+	for device, addresses := range m.interfaces {
+		one := agent.Interface{Name: device, MTUBytes: 1500}
+		for _, a := range addresses {
+			one.Addresses = append(one.Addresses, netip.MustParseAddr(a))
+		}
+		hello.Interfaces = append(hello.Interfaces, one)
+	}
+	return &agent.Simulation{
+		Hello: hello, Clock: clock.Start(),
+		Run: func(_ context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+			key := r.Target.Addr()
+			if key == client.Addr() {
+				key = r.Source // back
+			}
+			return measurement.Outcome{Metrics: measurement.Metrics{"path_mtu_bytes": 1500}, Hops: m.traces[key.String()]}, nil
+		},
+		Prove: func(_ context.Context, r probe.Request) (probe.Proof, error) {
+			return probe.Proof{Client: client, Server: r.Target, ReceivedTTL: 64}, nil
+		},
+	}
+}
+
+// hops are those of a trace, the last of which is its end if it reached that.
+func hops(reached bool, addresses ...string) (all []measurement.TraceHop) {
+	for i, a := range addresses {
+		all = append(all, measurement.TraceHop{TTL: i + 1, Address: a, Reached: reached && i == len(addresses)-1})
+	}
+	return all
+}
+
+// says says whether there is a finding with a text.
+func says(findings []testbed.Finding, text string) bool {
+	for _, f := range findings {
+		if strings.Contains(f.String(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func pathTo(name, to string, proof result.PathProof) inventory.Path {
+	return inventory.Path{Name: name, To: netip.AddrPortFrom(netip.MustParseAddr(to), 0), DSCP: -1, Proof: proof}
+}
+
+// Paths look the same whose routers are the same. A trace that does not reach its end, as one
+// back to a host that answers nobody, shows routers alone.
+func TestPathsThatLookTheSame(t *testing.T) {
+	a := machine{interfaces: map[string][]string{"eth0": {"10.0.0.1"}}}
+	for _, c := range []struct {
+		name       string
+		proof      result.PathProof
+		one, other []measurement.TraceHop
+		same       bool
+	}{
+		{"there, by one router", result.ProofTrace, hops(true, "10.9.0.1", "10.0.1.7"), hops(true, "10.9.0.1", "10.0.2.7"), true},
+		{"there, by two", result.ProofTrace, hops(true, "10.9.0.1", "10.0.1.7"), hops(true, "10.9.0.2", "10.0.2.7"), false},
+		{"back, by one router", result.ProofTraceBack, hops(false, "10.9.0.1", ""), hops(false, "10.9.0.1", ""), true},
+		{"back, by two", result.ProofTraceBack, hops(false, "10.9.0.1", ""), hops(false, "10.9.0.2", ""), false},
+		{"back, by two behind one", result.ProofTraceBack, hops(false, "10.9.0.9", "10.9.0.1", ""), hops(false, "10.9.0.9", "10.9.0.2", ""), false},
+		{"back to the end", result.ProofTraceBack, hops(true, "10.9.0.1", "10.0.0.1"), hops(true, "10.9.0.1", "10.0.0.1"), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			traces := map[string][]measurement.TraceHop{"10.0.1.7": c.one, "10.0.2.7": c.other}
+			a.traces = traces
+			b := machine{map[string][]string{"eth0": {"10.0.1.7", "10.0.2.7"}}, traces}
+			findings := checkSimulated(t, a, b, pathTo("one", "10.0.1.7", c.proof), pathTo("other", "10.0.2.7", c.proof))
+			if says(findings, "look the same to a trace") != c.same {
+				t.Errorf("look the same: %v is wrong: %v", !c.same, findings)
+			}
+		})
+	}
+}
