@@ -338,10 +338,17 @@ func (c *Client) cancel(op string, id uint64, why error) error {
 	if errors.Is(why, context.DeadlineExceeded) {
 		err.Reason = probe.TimedOut
 	}
-	if cancel := c.write(protocol.TypeAgentCancel, about{ID: id}); cancel != nil {
+	if cancel := c.write(protocol.TypeAgentCancel, about{ID: id}); cancel != nil && !c.ends() {
 		err.Err = errors.Join(err.Err, cancel)
 	}
 	return err
+}
+
+// ends says whether this end has closed the connection for a reason, or it has ended.
+func (c *Client) ends() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause != nil || c.failed != nil
 }
 
 func (c *Client) write(t protocol.Type, v any) error {

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -150,12 +151,8 @@ func (h *Hosts) needed() []inventory.Endpoint {
 func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
 	reached := &end{Endpoint: e}
 	if e.Reach.Scheme != inventory.ReachServe {
-		conn, err := h.Dial(ctx, e)
-		if err != nil {
-			h.found(testbed.Wrong, "endpoint "+e.Name, err.Error(), "")
-			return
-		}
-		if reached.client, err = agent.Connect(ctx, conn); err != nil {
+		var err error
+		if reached.client, err = h.greet(ctx, e); err != nil {
 			h.found(testbed.Wrong, "endpoint "+e.Name, plain(err), "")
 			return
 		}
@@ -167,6 +164,20 @@ func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
 	if reached.client != nil {
 		h.watching.Go(func() { h.watch(reached) })
 	}
+}
+
+// helloTime is how long an agent that was reached may take to say what it is.
+const helloTime = time.Minute
+
+// greet reaches the agent of an endpoint, and hears what it says of itself.
+func (h *Hosts) greet(ctx context.Context, e inventory.Endpoint) (*agent.Client, error) {
+	conn, err := h.Dial(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, helloTime, fmt.Errorf("its agent was reached and does not answer in %v: see whether it is stopped, and start it anew", helloTime))
+	defer cancel()
+	return agent.Connect(ctx, conn)
 }
 
 // watch waits until an agent is lost or the testbed closed.

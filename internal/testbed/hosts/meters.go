@@ -63,14 +63,12 @@ func (h *Hosts) reachAppliance(ctx context.Context, name string) {
 	if known || h.ends[name] != nil || at < 0 {
 		return
 	}
-	conn, err := h.Dial(ctx, h.inventory.Endpoints[at])
-	if err == nil {
-		h.appliances[name], err = agent.Connect(ctx, conn)
-	}
+	client, err := h.greet(ctx, h.inventory.Endpoints[at])
 	if err != nil {
-		delete(h.appliances, name)
-		h.found(testbed.Warning, "endpoint "+name, err.Error(), "")
+		h.found(testbed.Warning, "endpoint "+name, plain(err), "")
+		return
 	}
+	h.appliances[name] = client
 }
 
 // counter is the agent of an endpoint.

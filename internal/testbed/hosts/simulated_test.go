@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/clock"
@@ -139,4 +140,24 @@ func TestPathsThatLookTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that takes the connection and says nothing, as one that was stopped, holds up nobody
+// for good.
+func TestAgentThatSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := inventory.Inventory{Name: "mute", Endpoints: []inventory.Endpoint{{Name: "a", Reach: inventory.Reach{Scheme: inventory.ReachTLS, Host: "a"}}}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		findings, err := Check(ctx, &in, nil, Options{Dial: func(context.Context, inventory.Endpoint) (io.ReadWriteCloser, error) {
+			near, far := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, far) }()
+			return near, nil
+		}})
+		testutil.OK(t, err)
+		const want = "endpoint a: its agent was reached and does not answer in 1m0s: see whether it is stopped, and start it anew"
+		if len(findings) != 1 || findings[0].Severity != testbed.Wrong || findings[0].String() != want {
+			t.Errorf("found %v", findings)
+		}
+	})
 }
