@@ -18,7 +18,7 @@ import (
 )
 
 // DefaultPort is the TCP port of agents that listen.
-const DefaultPort = 5202
+const DefaultPort = inventory.AgentPort
 
 // Dial connects to the agent of an endpoint, and starts it where that takes ssh or
 // this process; the token proves both ends of a connection over TLS. Nothing of it is left

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -237,6 +239,21 @@ type CSVMeter struct {
 	File string
 }
 
+// AgentPort is where agents listen whose port a file leaves out.
+const AgentPort = 5202
+
+// whole is the reach with the port that a file may leave out; that of ssh is in its own
+// configuration.
+func (r Reach) whole() Reach {
+	switch r.Scheme {
+	case ReachTLS:
+		r.Port = cmp.Or(r.Port, AgentPort)
+	case ReachServe:
+		r.Port = cmp.Or(r.Port, measurement.DefaultPort)
+	}
+	return r
+}
+
 // String is the reach as a testbed file has it.
 func (r Reach) String() string {
 	if r.Scheme == ReachLocal {
@@ -282,7 +299,20 @@ func (in *Inventory) Switching(order []string) (commands int, settle time.Durati
 
 // SameAddresses says whether nothing but switches can tell two paths apart.
 func (p Path) SameAddresses(q Path) bool {
-	return p.To == q.To && p.Network == q.Network && p.Listen == q.Listen && p.From == q.From && p.Device == q.Device && p.DSCP == q.DSCP
+	pTo, pListen := p.ends()
+	qTo, qListen := q.ends()
+	return pTo == qTo && p.Network == q.Network && pListen == qListen && p.From == q.From && p.Device == q.Device && p.DSCP == q.DSCP
+}
+
+// ends are what the source dials and where the destination listens, with the ports that a
+// file may leave out.
+func (p Path) ends() (to, listen netip.AddrPort) {
+	port := cmp.Or(p.To.Port(), p.Listen.Port(), measurement.DefaultPort)
+	to = netip.AddrPortFrom(p.To.Addr(), port)
+	if !p.Listen.IsValid() {
+		return to, to
+	}
+	return to, netip.AddrPortFrom(p.Listen.Addr(), cmp.Or(p.Listen.Port(), port))
 }
 
 // Alike lists pairs of paths that have the same addresses and set the same values: a

@@ -134,7 +134,7 @@ func (l *loader) reached() {
 		if r.Scheme == ReachTLS || r.Scheme == ReachServe {
 			proven = e
 		}
-		if other := first[r]; other != nil {
+		if other := first[r.whole()]; other != nil {
 			remedy := fmt.Sprintf("correct one of them; the other is at line %d", l.Line(&other.Value.Reach))
 			if r.Scheme == ReachLocal {
 				remedy = "have the far one reached by ssh://, tls:// or serve://"
@@ -142,7 +142,7 @@ func (l *loader) reached() {
 			l.Wrong(&e.Value.Reach, remedy, "endpoints %q and %q are the same: %s", other.Key, e.Key, strict.Clip(string(e.Value.Reach)))
 			continue
 		}
-		first[r] = e
+		first[r.whole()] = e
 	}
 	switch {
 	case proven != nil && !l.Written(&l.file.TokenFile):
@@ -184,6 +184,9 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 	}
 	if l.Written(&v.DSCP) {
 		p.DSCP = v.DSCP
+	}
+	if e := l.serves(); e != nil && p.To.IsValid() && p.To.Port() == 0 {
+		p.To = netip.AddrPortFrom(p.To.Addr(), strict.Parsed(parseReach, e.Value.Reach).Port) // 0 is the usual one
 	}
 	if p.To.Addr().IsLoopback() && !l.onThisMachine() {
 		l.Wrong(&v.To, "write the address that the source reaches it at", "path %q leads to %v, which is the source itself", f.Key, p.To.Addr())
