@@ -15,6 +15,10 @@ const (
 	// token bucket is a little slower than its rate while congestion control
 	// fills it again after a loss.
 	capReached = 0.95
+	// capExceeded is how far above a cap between hosts a goodput shows that the cap did not
+	// hold, as where a cloud lets more through for a while. The gates warn of it from there
+	// on. That of a lab always holds, but for the burst of its token bucket.
+	capExceeded = 1.02
 	// linkExceeded is the share of a link's speed that nobody can exceed: what bins
 	// and rounding add.
 	linkExceeded = 1.02
@@ -39,7 +43,8 @@ func (w oneWay) blameReceiver(f *flowFacts) {
 // only bounds that queue: raising it would not raise the rate, so it is not the cause.
 // A hop whose own counters show that its rate is used up is slower.
 func (w oneWay) atCap(d *division) bool {
-	if w.sender.egressBitsPerSecond <= 0 || d.wire(w.goodput) < capReached*w.sender.egressBitsPerSecond {
+	cap := w.sender.egressBitsPerSecond
+	if cap <= 0 || d.wire(w.goodput) < capReached*cap || !w.lab && w.goodput > capExceeded*cap {
 		return false
 	}
 	if h := most(w.hops, func(h hopFacts) float64 { return h.busy }); h != nil && h.busy >= surelyUsed {

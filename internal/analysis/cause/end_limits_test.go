@@ -86,6 +86,7 @@ func TestAttributionRules(t *testing.T) {
 			opts: cause.Options{SourceEgressBitsPerSecond: 85e6}, want: result.CauseHopRate, hop: "box", rate: 80e6},
 		{name: "cap before a faster hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.92})},
 			opts: cause.Options{SourceEgressBitsPerSecond: 83e6}, want: result.CauseSourceCap},
+		{name: "a cap that was exceeded", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{SourceEgressBitsPerSecond: 10e6}, want: result.CauseHopRate, rate: 80e6},
 		{name: "the other direction", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{BackwardBusy: 0.99})},
 			want: result.CauseCongestionWindowLoss},
 		{name: "window below the hop's rate", flows: []measurement.Flow{window.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.92})},
