@@ -165,6 +165,14 @@ func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Opti
 			o.DestinationEgressBitsPerSecond = pairs * end.EgressBitsPerSecond
 		}
 	}
+	o.BackEnds = map[string]int{}
+	for _, p := range e.Paths {
+		for _, h := range p.Hops {
+			if h.Backends > 0 && !p.Bypasses(h) {
+				o.BackEnds[p.Name] = h.Parallel()
+			}
+		}
+	}
 	for _, end := range bed.Endpoints {
 		switch end.Name {
 		case e.Source:

@@ -38,6 +38,14 @@ type Options struct {
 	// this testbed (scaled); 0 where nothing meters.
 	SourceEgressBitsPerSecond      float64
 	DestinationEgressBitsPerSecond float64
+	// BackEnds is how many back ends of a load balancer are the destination of a path, by
+	// its name, each with that egress; those of one are absent.
+	BackEnds map[string]int
+}
+
+// destinationEgress is that of all that the destination of a path is.
+func (o Options) destinationEgress(path string) float64 {
+	return o.DestinationEgressBitsPerSecond * float64(max(o.BackEnds[path], 1))
 }
 
 // Run is the trials of a run that count.
@@ -114,7 +122,7 @@ func average(trials []measurement.Trial, spec measurement.Spec, opts Options) re
 		a.SourceLinkBitsPerSecond = max(a.SourceLinkBitsPerSecond, t.Source.LinkBitsPerSecond)
 		a.DestinationLinkBitsPerSecond = max(a.DestinationLinkBitsPerSecond, t.Destination.LinkBitsPerSecond)
 	}
-	a.SourceEgressBitsPerSecond, a.DestinationEgressBitsPerSecond = opts.SourceEgressBitsPerSecond, opts.DestinationEgressBitsPerSecond
+	a.SourceEgressBitsPerSecond, a.DestinationEgressBitsPerSecond = opts.SourceEgressBitsPerSecond, opts.destinationEgress(trials[0].Path)
 	return a
 }
 
@@ -223,7 +231,7 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 		goodput = t.Metrics["load_bits_per_second"]
 	}
 	source := end{t.Source, result.CauseSourceCPU, result.CauseSourceThread, result.CauseSourceLink, result.CauseSourceCap, opts.SourceEgressBitsPerSecond}
-	destination := end{t.Destination, result.CauseDestinationCPU, result.CauseDestinationThread, result.CauseDestinationLink, result.CauseDestinationCap, opts.DestinationEgressBitsPerSecond}
+	destination := end{t.Destination, result.CauseDestinationCPU, result.CauseDestinationThread, result.CauseDestinationLink, result.CauseDestinationCap, opts.destinationEgress(t.Path)}
 	forward := oneWay{trial: t, spec: spec, sender: source, receiver: destination, congestionControl: t.Effective["congestion_control"], lab: opts.Lab}
 	reverse := forward
 	reverse.sender, reverse.receiver = destination, source

@@ -58,7 +58,7 @@ func commonLimit(e *result.Effect, spec measurement.Spec, pairs float64, attribu
 	case one == result.CauseSourceCap && opts.SourceEgressBitsPerSecond > 0:
 		limit.RateBitsPerSecond = opts.SourceEgressBitsPerSecond
 	case one == result.CauseDestinationCap && opts.DestinationEgressBitsPerSecond > 0:
-		limit.RateBitsPerSecond = opts.DestinationEgressBitsPerSecond
+		limit.RateBitsPerSecond = math.Min(opts.destinationEgress(e.Path), opts.destinationEgress(e.Baseline))
 	case one == result.CausePacing && spec.PacingBitsPerSecond > 0:
 		limit.RateBitsPerSecond = spec.PacingBitsPerSecond * float64(max(spec.Flows, 1)) * pairs
 	}
