@@ -151,7 +151,7 @@ func (w oneWay) explainWindow(d *division) {
 	waiting := queued(d.flows)
 	if waiting || pacesItself(w.congestionControl) {
 		cause := result.CauseUnknown
-		if !w.lab && len(w.hops) == 0 && !w.endsFull(d) && steady(w.trial, w.spec) {
+		if !w.lab && !w.hopsTell() && !w.endsFull(d) && steady(w.trial, w.spec) {
 			cause = result.CauseHopRate
 			d.places[cause] = place{rate: d.wire(w.goodput)}
 		}
@@ -178,6 +178,12 @@ func (w oneWay) explainWindow(d *division) {
 	if medianOver(d.flows, func(f flowFacts) float64 { return f.windowGrowth }) >= receiverGrows {
 		d.shares.move(result.CauseCongestionWindowGrowth, 1, result.CauseReceiveWindow)
 	}
+}
+
+// hopsTell says that a hop tells for how long it was sending at its rate. The counters of
+// hops between hosts mostly are of bytes and packets, which say nothing of a rate.
+func (w oneWay) hopsTell() bool {
+	return most(w.hops, func(h hopFacts) float64 { return h.busy + h.flowBusy }) != nil
 }
 
 // steady says that the rate was the same over the measured time, as what a hop sets is
