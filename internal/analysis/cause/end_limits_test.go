@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/analysis"
@@ -95,6 +96,8 @@ func TestAttributionRules(t *testing.T) {
 			want: result.CauseHopFlowRate, hop: "box", rate: 40e6},
 		{name: "policer", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.5, QueueDroppedPackets: 4})},
 			want: result.CauseHopPolicer, hop: "box", rate: 160e6},
+		{name: "policer that tells its drops alone", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{QueueDroppedPackets: 4})},
+			want: result.CauseHopPolicer, hop: "box"},
 		{name: "policer, its rate used up", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.95, QueueDroppedPackets: 4})},
 			want: result.CauseHopPolicer, hop: "box", rate: 80e6},
 		{name: "a long queue that drops while the machine is slow", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}.build()},
@@ -155,7 +158,7 @@ func TestAttributionRules(t *testing.T) {
 			}
 			got := analysis.Analyse([]measurement.Trial{trial}, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{Options: c.opts}).Attributions[0]
 			cause := largest(got.Shares)
-			if got.Shares[cause] < 0.5 || cause != c.want || got.Hop != c.hop || c.rate > 0 && !near(got.RateBitsPerSecond, c.rate, 0.1*c.rate) {
+			if math.IsInf(got.RateBitsPerSecond, 0) || got.Shares[cause] < 0.5 || cause != c.want || got.Hop != c.hop || c.rate > 0 && !near(got.RateBitsPerSecond, c.rate, 0.1*c.rate) {
 				t.Errorf("%s at %q, %v bit/s, want %s at %q, %v bit/s (%v): %s", cause, got.Hop, got.RateBitsPerSecond, c.want, c.hop, c.rate, got.Shares, words.Attribution(got, ""))
 			}
 		})

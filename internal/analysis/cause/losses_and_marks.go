@@ -102,7 +102,11 @@ func (w oneWay) explainLosses(d *division) {
 	case policed != nil && enough(queueDropped) && w.shortQueue(d):
 		to(result.CauseHopPolicer)
 		// Below its rate on average: what comes faster for a moment is dropped.
-		d.places[result.CauseHopPolicer] = place{policed.ofRate(), d.wire(w.goodput) / policed.busy}
+		at := place{hop: policed.ofRate()}
+		if policed.busy > 0 { // else it does not tell for how long it sent at its rate
+			at.rate = d.wire(w.goodput) / policed.busy
+		}
+		d.places[result.CauseHopPolicer] = at
 	case policed != nil && enough(queueDropped):
 		cause := result.CauseUnknown // flows that all come and go together
 		if policed.busy >= mostlyUsed {
