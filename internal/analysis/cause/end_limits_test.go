@@ -245,13 +245,19 @@ func TestAttributionExplains(t *testing.T) {
 	}
 	lossy := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 100}
 	calm := flow{busy: 1, inFlight: 50e3, cwnd: 400e3, rtt: 9.5e-3, minRTT: 9e-3, pacing: 72e6}
-	analyse := func(rate float64, again flow) result.Attribution {
+	analyse := func(rate float64, again flow, hops ...measurement.HopSeries) result.Attribution {
 		first, second := throughputTrial(80e6, lossy.build()), throughputTrial(rate, again.build())
+		first.HopSeries = hops
 		first.Test, second.Test = "flows-1", "slower"
 		return analysis.Analyse([]measurement.Trial{first, second}, tests, pathsNamed("hop"), analysis.Options{}).Attributions[0]
 	}
 	if a := analyse(71e6, calm); a.Shares[result.CauseHopRate] != 1 || !near(a.RateBitsPerSecond, 83.6e6, 1e5) {
 		t.Errorf("kept to without losses: %+v", a)
+	}
+	for busy, want := range map[measurement.Seconds]string{0.1: "", 0.8: "box"} {
+		if a := analyse(71e6, calm, hopCounts("box", measurement.HopSample{ForwardBusy: busy})); a.Shares[result.CauseHopRate] != 1 || a.Hop != want {
+			t.Errorf("a hop that sent at its rate for %v of the time: %+v", busy, a)
+		}
 	}
 	if a := analyse(60e6, lossy); a.Shares[result.CauseCongestionWindowLoss] != 1 {
 		t.Errorf("as many losses: %+v", a)

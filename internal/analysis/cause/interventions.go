@@ -118,7 +118,10 @@ func (x explainer) explain(a *result.Attribution) {
 	giveTo(a.Shares, among[0], asked...)
 	switch among[0] {
 	case result.CauseHopRate:
-		a.Hop, a.RateBitsPerSecond = before.hop.ofRate(), before.wire
+		a.RateBitsPerSecond = before.wire
+		if before.hop.busy >= mostlyUsed { // else it is another's, which does not say so
+			a.Hop = before.hop.ofRate()
+		}
 	case result.CauseHopFlowRate:
 		a.RateBitsPerSecond = before.wire / before.flows
 	}
