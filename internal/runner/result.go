@@ -206,17 +206,29 @@ func Fits(plan experiment.Plan, stored []measurement.Trial) error {
 // Torn are the stored trials of blocks that an interruption tore: their partners were
 // never measured, and would be in another moment of the world. What the path broke stays,
 // since a failure needs no partner of the same moment, and is not to be forgotten by an
-// interruption.
+// interruption. The trials of a test that are all to be done again (Options.SetAside) have
+// their partners among themselves, and tear no block that was whole.
 func Torn(plan experiment.Plan, stored []measurement.Trial) (ids []string, repeated []store.RepeatedBlock) {
-	missing := map[int]int{} // by block
+	type part struct {
+		block int
+		test  string
+	}
+	planned, kept, last := map[part]int{}, map[part]int{}, 0
 	for _, p := range plan.Trials {
-		missing[p.Block]++
+		planned[part{p.Block, p.Test}]++
 	}
 	for _, t := range stored {
-		missing[t.Block]--
+		kept[part{t.Block, t.Test}]++
+		last = max(last, t.Block)
+	}
+	torn := map[int]bool{}
+	for p, n := range planned {
+		if k := kept[p]; k < n && (k > 0 || p.block == last) {
+			torn[p.block] = true
+		}
 	}
 	for _, t := range stored {
-		if missing[t.Block] == 0 || t.Gate.Broken {
+		if !torn[t.Block] || t.Gate.Broken {
 			continue
 		}
 		ids = append(ids, t.ID)

@@ -436,6 +436,29 @@ func TestResumedTrialsAreMeasuredAlike(t *testing.T) {
 	}
 }
 
+// A run that is stopped while all trials of a test are done again keeps those of the other
+// tests, but in the blocks in which it was when it stopped.
+func TestTornBlocksOfATestThatIsDoneAgain(t *testing.T) {
+	var plan experiment.Plan
+	var stored []measurement.Trial
+	for block := range 4 {
+		for _, test := range []string{"flows", "latency"} {
+			for _, path := range []string{"direct", "hopped"} {
+				p := experiment.PlannedTrial{ID: fmt.Sprintf("b%02d-%s-%s", block+1, path, test), Block: block + 1, Order: len(plan.Trials) + 1, Path: path, Test: test}
+				plan.Trials = append(plan.Trials, p)
+				again := test == "latency" || block == 0 || block == 1 && path == "direct" // "flows" has come so far again
+				if again && (block < 3 || path == "direct") {
+					stored = append(stored, measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: path, Test: test, Gate: measurement.Gate{Passed: true}})
+				}
+			}
+		}
+	}
+	ids, repeated := runner.Torn(plan, stored)
+	if got, want := strings.Join(ids, " "), "b02-direct-flows b02-direct-latency b02-hopped-latency b04-direct-latency"; got != want || len(repeated) != 2 {
+		t.Errorf("%s, blocks %+v, want %s", got, repeated, want)
+	}
+}
+
 // A block that is neither whole nor missing is torn; a failure of the path in it stays.
 func TestTornBlocks(t *testing.T) {
 	plan := twoPathPlan(3)
