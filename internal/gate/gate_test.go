@@ -378,6 +378,11 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.Source.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}}
 			o.Destination.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}, {Place: "UDP receive buffer", Packets: 400}}
 		}, warn: "local-drops", says: "dropped 900 packets (both ends' softnet backlog 500, destination's UDP receive buffer 400)"},
+		{name: "udp, two ends on one host that read it at other moments", spec: udp, change: func(o *measurement.Outcome) {
+			o.Source.Host, o.Source.NetworkID, o.Destination.NetworkID = "b", "1", "2"
+			o.Source.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 490, HostWide: true}, {Place: "UDP receive buffer", Packets: 7}}
+			o.Destination.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500, HostWide: true}, {Place: "UDP receive buffer", Packets: 400}}
+		}, warn: "local-drops", says: "dropped 907 packets (both ends' softnet backlog 500, source's UDP receive buffer 7, destination's UDP receive buffer 400)"},
 		{name: "udp search", spec: search, change: func(o *measurement.Outcome) {
 			o.Throughput = nil
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8, Loss: 0.01}}

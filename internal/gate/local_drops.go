@@ -58,23 +58,31 @@ func (j *judge) lostAtTheEnd() float64 {
 }
 
 // dropped is how many packets the ends lost themselves, and where. What two ends
-// on one host both report is one counter of that host, seen twice.
+// on one host both report is one counter of that host, seen twice: not at the same
+// moments, so that the two may differ, and the larger one counts.
 func (j *judge) dropped() (f measurement.Finding) {
 	source, destination := j.outcome.Source, j.outcome.Destination
 	add := func(end string, d measurement.Drop) {
 		f.Dropped += d.Packets
 		f.Drops = append(f.Drops, measurement.EndDrop{End: end, Place: d.Place, Packets: d.Packets})
 	}
-	ofSource := "source"
-	if source.SameNetwork(destination) {
-		ofSource = "both"
+	shared := func(d measurement.Drop) bool {
+		return source.SameNetwork(destination) || d.HostWide && source.SameHost(destination)
 	}
 	for _, d := range source.Drops {
-		add(ofSource, d)
+		end := "source"
+		if shared(d) {
+			end = "both"
+		}
+		add(end, d)
 	}
 	for _, d := range destination.Drops {
-		if !(source.SameNetwork(destination) || d.HostWide && source.SameHost(destination)) || !slices.Contains(source.Drops, d) {
+		at := slices.IndexFunc(source.Drops, func(s measurement.Drop) bool { return s.Place == d.Place && s.HostWide == d.HostWide })
+		if !shared(d) || at < 0 {
 			add("destination", d)
+		} else if more := d.Packets - source.Drops[at].Packets; more > 0 {
+			f.Dropped += more
+			f.Drops[at].Packets = d.Packets
 		}
 	}
 	if f.Dropped == 0 {
