@@ -104,7 +104,7 @@ func (o *one) Answers(context.Context) error {
 	return nil
 }
 
-func (o *one) Run(ctx context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+func (o *one) Run(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	ended := &probe.Error{Op: "agent: run", Reason: probe.Local, Err: errEnded}
 	cancelled := func() error {
 		reason := probe.Cancelled
@@ -138,6 +138,7 @@ func (o *one) Run(ctx context.Context, r probe.Request, _ func(measurement.Progr
 			return false
 		}
 	}
+	progress(measurement.Progress{Throughput: 1e6, RTT: 1e-3})
 	if !sleep(500 * time.Millisecond) {
 		return measurement.Outcome{}, cancelled()
 	}
@@ -156,6 +157,7 @@ func (o *one) Run(ctx context.Context, r probe.Request, _ func(measurement.Progr
 	if !sleep(500 * time.Millisecond) {
 		return measurement.Outcome{}, cancelled()
 	}
+	progress(measurement.Progress{Throughput: 2e6, RTT: 1e-3})
 	out := steadyPair(1e6, 0).outcome
 	out.Started = began
 	return out, nil
@@ -232,6 +234,18 @@ func TestNobodyWaitsForAStraggler(t *testing.T) {
 		d, err := Do(t.Context(), newCrowd([]string{wellBehaved, asleep, wellBehaved}), Wanted{ID: "t", Path: "p", Spec: spec}, nil)
 		if took, most := time.Since(began), stragglers(spec, 3)+10*time.Second; err != nil || !d.Gate.Passed || took > most {
 			t.Errorf("%v, %+v after %v, at most %v", err, d.Gate, took, most)
+		}
+	})
+}
+
+// A pair that failed moves nothing any more, and whoever watches does not see its last rate
+// until the end of the trial.
+func TestAPairThatFailedIsNotShownToGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last measurement.Progress
+		_, err := Do(t.Context(), newCrowd([]string{wellBehaved, reset}), Wanted{ID: "t", Path: "p", Spec: combineSpec}, func(p measurement.Progress) { last = p })
+		if err != nil || len(last.Pairs) != 2 || last.Throughput != 2e6 || last.Pairs[1].Throughput != 0 || last.Pairs[1].RTT != 0 {
+			t.Errorf("%v, shown last: %+v", err, last)
 		}
 	})
 }

@@ -58,6 +58,9 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 				p.Elapsed += wait
 				sum.add(k, p)
 			})
+			if t.failed[k] != nil {
+				sum.gone(k)
+			}
 			t.noteClocks(pair, &outcomes[k])
 		})
 	}
@@ -186,6 +189,13 @@ func (s *progressSum) add(k int, p measurement.Progress) {
 		}
 		s.report(all)
 	}
+}
+
+// gone takes a pair that failed out of the sum: what it did last it does no more.
+func (s *progressSum) gone(k int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last[k].Throughput, s.last[k].RTT = 0, 0
 }
 
 // measuresLater is what one of several pairs is asked to do that starts so much before the
