@@ -357,7 +357,7 @@ func (r *run) restore(ctx context.Context) error {
 	if err := r.fault(); err != nil {
 		return err
 	}
-	if len(r.Planner.Left()) == 0 {
+	if _, more := r.Planner.Next(); !more { // what is left may only be found now
 		return nil
 	}
 	if r.rebuilds == maxRebuilds {

@@ -1,6 +1,8 @@
 package runner_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -85,5 +88,52 @@ func TestExplaining(t *testing.T) {
 	}
 	if len(r.Attributions) != 2 || len(plain.Attributions[0].Answers) > 0 || plain.Attributions[0].Shares[result.CauseUnknown] < 0.99 {
 		t.Errorf("without variations: %+v", plain.Attributions)
+	}
+}
+
+// further is a planner that finds more to do once its plan is done.
+type further struct {
+	runner.Planner
+	more runner.Planner // nil once it is found
+}
+
+func (f *further) Next() (experiment.PlannedTrial, bool) {
+	if p, ok := f.Planner.Next(); ok || f.more == nil {
+		return p, ok
+	}
+	f.Planner, f.more = f.more, nil
+	return f.Planner.Next()
+}
+
+// A hop that dies in the last trial of the plan is built again before what is found to be
+// done after it: the death is that of one trial.
+func TestFurtherTrialsAfterADeath(t *testing.T) {
+	plan := twoPathPlan(2)
+	killed := plan.Trials[1]
+	built := 0
+	build := func(context.Context) (testbed.Testbed, error) {
+		built++
+		b := &bench{plan: plan}
+		b.measure = func(p experiment.PlannedTrial) error {
+			if p.ID == killed.ID {
+				b.broken = &testbed.Fault{Paths: []string{killed.Path}, Err: errors.New("hop fw died")}
+			}
+			return nil
+		}
+		return b, nil
+	}
+	first, _ := build(t.Context())
+	keeper := &runner.Memory{}
+	before, after := plan, plan
+	before.Trials, after.Trials = plan.Trials[:2], []experiment.PlannedTrial{plan.Trials[3], plan.Trials[2]}
+	planner := &further{runner.Fixed(before), runner.Fixed(after)}
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: planner, Testbed: first, Build: build, Keeper: keeper}))
+	for _, trial := range keeper.Kept {
+		if trial.Gate.Broken != (trial.ID == killed.ID) {
+			t.Errorf("trial %s: %+v", trial.ID, trial.Gate)
+		}
+	}
+	if len(keeper.Kept) != 4 || built != 2 {
+		t.Errorf("%d trials, on %d testbeds", len(keeper.Kept), built)
 	}
 }
