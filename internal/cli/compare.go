@@ -229,7 +229,7 @@ var uncompared = []result.NoteCode{result.NoteNoPath, result.NoteNothingToCompar
 // verdict is the exit status that --fail-on asks for, with what led to it.
 func (f compareFlags) verdict(s base.Streams, c *result.Comparison, tell live.Steps) error {
 	var found []string
-	names := words.NamesOf(c.Paths, c.Tests)
+	names := words.NamesOf(c.Paths, c.Tests).Telling(c.Changes)
 	if slices.Contains(f.failOn, failOnCost) || slices.Contains(f.failOn, failOnNotShownEqual) {
 		for _, change := range c.Changes {
 			unequal := slices.Contains(f.failOn, failOnNotShownEqual) && change.Verdict != result.NoCost && change.Verdict != result.Gains

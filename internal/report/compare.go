@@ -24,7 +24,7 @@ type sheet struct {
 
 // ComparisonSheets arranges a comparison for a reader.
 func ComparisonSheets(c *result.Comparison) []sheet {
-	names := words.NamesOf(c.Paths, c.Tests)
+	names, plain := words.NamesOf(c.Paths, c.Tests).Telling(c.Changes), words.NamesOf(nil, nil).Telling(c.Changes)
 	var out []sheet
 	for _, r := range c.Runs {
 		if len(r.Published) > 0 {
@@ -42,7 +42,7 @@ func ComparisonSheets(c *result.Comparison) []sheet {
 		for _, change := range c.Changes {
 			if change.Run == side {
 				s.Title = fmt.Sprintf("%s compared with %s", typeset.Line(side), typeset.Line(change.ReferenceRun))
-				s.add(change, names)
+				s.add(change, names, plain)
 			}
 		}
 		slices.SortStableFunc(s.Verdicts, func(a, b verdict) int { return harmless(a.Kind) - harmless(b.Kind) })
@@ -67,8 +67,9 @@ func publishedSheet(c *result.Comparison, r result.ComparedRun) sheet {
 	return s
 }
 
-// add adds a change as a sentence and, where both runs measured it, as a row.
-func (s *sheet) add(c result.Effect, names words.Names) {
+// add adds a change as a sentence and, where both runs measured it, as a row, which has the
+// plain names.
+func (s *sheet) add(c result.Effect, names, plain words.Names) {
 	if len(s.Changes) == 0 {
 		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "change", "95 % interval", "p", "verdict"}}
 	}
@@ -82,7 +83,7 @@ func (s *sheet) add(c result.Effect, names words.Names) {
 	if c.PAdjusted != nil {
 		p = strings.TrimPrefix(strings.TrimPrefix(words.P(*c.PAdjusted), "p "), "= ")
 	}
-	s.Changes = append(s.Changes, []string{typeset.Line(c.Path), typeset.Line(c.Test), typeset.Line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
+	s.Changes = append(s.Changes, []string{typeset.Line(plain.Subject(c)), typeset.Line(c.Test), typeset.Line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
 		change, between, p, typeset.Line(words.Verdict(c))})
 }
 

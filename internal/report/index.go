@@ -88,7 +88,7 @@ func indexStatus(x *result.Index) string {
 
 func newCard(e *result.IndexEntry) card {
 	c := card{Name: typeset.Line(e.Name), Title: typeset.Line(e.Title), Reason: typeset.Sentence(e.Reason)}
-	names := words.NamesOf(e.Paths, e.Tests)
+	names := words.NamesOf(e.Paths, e.Tests).Telling(e.Costs)
 	if e.Trials > 0 {
 		c.Headline = typeset.UpperFirst(typeset.Sentence(names.Headline(e.Costs, len(e.Paths), e.Trials)))
 	}

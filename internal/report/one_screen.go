@@ -110,7 +110,7 @@ func (m *Model) furtherMetrics() string {
 		if by[kind] == nil {
 			kinds = append(kinds, kind)
 		}
-		by[kind] = append(by[kind], size+" for "+v.Path)
+		by[kind] = append(by[kind], size+" for "+typeset.Line(m.names.Subject(v.cost)))
 	}
 	var parts []string
 	for _, kind := range kinds {

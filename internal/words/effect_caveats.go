@@ -58,9 +58,9 @@ func (n Names) fewBlocks(e result.Effect) string {
 	blocks := fmt.Sprintf("%d of %s", e.N, quantity.Count(e.FewestBlocks, "block"))
 	if e.Verdict == result.Indicated && e.Indication != nil {
 		return fmt.Sprintf("%s: %s on %s, is indicated by %s, but not claimed: %s if noise is normal and equal on all paths and tests; needs %s",
-			n.subject(e), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
+			n.Subject(e), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
 	}
-	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far; needs ", n.subject(e), what, blocks, estimate)
+	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far; needs ", n.Subject(e), what, blocks, estimate)
 	if e.N == 1 {
 		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + "; the spread of trials is unknown"
 	}

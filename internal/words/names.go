@@ -26,6 +26,7 @@ import (
 type Names struct {
 	paths, tests map[string]string
 	baseline     string // the run's, where it is known
+	several      bool   // baselines: each effect is named with its own
 }
 
 // NamesOf takes the names from titles.
@@ -44,6 +45,18 @@ func NamesOf(paths, tests []result.Title) Names {
 func NamesIn(r *result.Result) Names {
 	n := NamesOf(result.PathTitles(r.Paths), result.TestTitles(r.Tests))
 	n.baseline = r.Experiment.Baseline
+	return n
+}
+
+// Telling are names that tell effects apart: with their baselines, where these differ.
+func (n Names) Telling(effects []result.Effect) Names {
+	baselines := map[string]bool{}
+	for _, e := range effects {
+		if e.Against == nil { // which is named with all of them
+			baselines[e.Baseline] = true
+		}
+	}
+	n.several = len(baselines) > 1
 	return n
 }
 

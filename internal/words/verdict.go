@@ -71,14 +71,14 @@ func repetitions(e result.Effect, n int) string {
 	return quantity.Count(n, "block")
 }
 
-// subject is what an effect is of: a path, named with what it is compared with
+// Subject is what an effect is of: a path, named with what it is compared with
 // where that is not the run's baseline.
-func (n Names) subject(e result.Effect) string {
+func (n Names) Subject(e result.Effect) string {
 	over := func(path, baseline string) string { return n.Path(path) + " over " + n.Path(baseline) }
 	switch {
 	case e.Against != nil:
 		return over(e.Path, e.Baseline) + ", compared with " + over(e.Against.Path, e.Against.Baseline)
-	case e.Baseline != "" && n.baseline != "" && e.Baseline != n.baseline:
+	case e.Baseline != "" && (n.several || n.baseline != "" && e.Baseline != n.baseline):
 		return over(e.Path, e.Baseline)
 	}
 	return n.Path(e.Path)
@@ -86,7 +86,7 @@ func (n Names) subject(e result.Effect) string {
 
 // judged is the sentence of a verdict.
 func (n Names) judged(e result.Effect) string {
-	subject, what := n.subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
+	subject, what := n.Subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
 	switch {
 	case e.Run != "":
 		return n.change(e)
