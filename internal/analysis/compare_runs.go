@@ -44,8 +44,9 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 			return e
 		}
 		contrasts, lacking := commonContrasts(before, after)
-		for _, path := range lacking {
-			notes = append(notes, result.Note{Code: result.NoteNoPath, Run: side.Label, Path: path})
+		for _, n := range lacking {
+			n.Run = side.Label
+			notes = append(notes, n)
 		}
 		common, lacked := commonTests(before, after)
 		for _, contrast := range contrasts {
@@ -118,33 +119,42 @@ func runsOf(side Side) (out []sideRun, notes []result.Note) {
 	return out, notes
 }
 
-// commonContrasts are the comparisons that all runs make, and the paths of the
-// others. Runs that compare nothing have their paths compared: contrasts without a
-// baseline.
-func commonContrasts(before, after []sideRun) (common []result.Contrast, lacking []string) {
+// commonContrasts are the comparisons that all runs make, and notes of the others: of
+// their paths, or of what a run compares them with. Runs that compare nothing have their
+// paths compared: contrasts without a baseline.
+func commonContrasts(before, after []sideRun) (common []result.Contrast, lacking []result.Note) {
 	runs := slices.Concat(before, after)
 	all := func(has func(sideRun) bool) bool {
 		return !slices.ContainsFunc(runs, func(r sideRun) bool { return !has(r) })
+	}
+	known := func(path string) bool {
+		return all(func(r sideRun) bool {
+			return slices.ContainsFunc(r.paths, func(p result.PathInfo) bool { return p.Name == path })
+		})
 	}
 	for _, c := range runs[0].contrasts {
 		if all(func(r sideRun) bool {
 			return slices.ContainsFunc(r.contrasts, func(d result.Contrast) bool { return reflect.DeepEqual(c, d) })
 		}) {
 			common = append(common, c)
-		} else if !slices.Contains(lacking, c.Path) {
-			lacking = append(lacking, c.Path)
+			continue
+		}
+		n := result.Note{Code: result.NoteNoPath, Path: c.Path}
+		if known(c.Path) {
+			n.Baseline = c.Baseline
+		}
+		if !slices.ContainsFunc(lacking, func(m result.Note) bool { return m.Path == n.Path && m.Baseline == n.Baseline }) {
+			lacking = append(lacking, n)
 		}
 	}
 	if len(runs[0].contrasts) > 0 {
 		return common, lacking
 	}
 	for _, p := range runs[0].paths {
-		if all(func(r sideRun) bool {
-			return slices.ContainsFunc(r.paths, func(q result.PathInfo) bool { return q.Name == p.Name })
-		}) {
+		if known(p.Name) {
 			common = append(common, result.Contrast{Path: p.Name})
 		} else {
-			lacking = append(lacking, p.Name)
+			lacking = append(lacking, result.Note{Code: result.NoteNoPath, Path: p.Name})
 		}
 	}
 	return common, lacking

@@ -317,10 +317,23 @@ func TestCompareRunsWithHoles(t *testing.T) {
 	if len(changes) != 1 || changes[0].Path != "hop" || changes[0].Test != "flows-1" {
 		t.Errorf("changes: %+v", changes)
 	}
-	for _, want := range []string{`B has no path "gone"`, "B: 12 of 24 trials excluded", "no trial of A or of B counts"} {
+	for _, want := range []string{`B has no path "gone"`, "B: 12 of 24 trials excluded", "not compared, since no trial of A, or none of B, counts"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
+	}
+}
+
+// A run that has a path and compares it with another one does not lack the path.
+func TestCompareRunsOfOtherBaselines(t *testing.T) {
+	rates := map[string][]float64{"direct": around(1, 0.1, 6, 0), "hop": around(1, 0.1, 6, 1)}
+	a, b := runOf("A", rates, rates), runOf("B", rates, rates)
+	for i := range b.Result.Paths {
+		b.Result.Paths[i].Baseline = b.Result.Paths[i].Name == "hop"
+	}
+	changes, notes := compared(a, b)
+	if text := notesText(notes); len(changes) != 0 || text != `B does not compare path "hop" with "direct" as the other run does.` {
+		t.Errorf("%d changes and %s", len(changes), text)
 	}
 }
 

@@ -162,7 +162,7 @@ func (f compareFlags) comparison(ctx context.Context, args []string, tell live.S
 		if len(changes) == 0 {
 			why := ""
 			for _, n := range notes {
-				why += "; " + words.NamesOf(comparison.Paths, comparison.Tests).Note(n)
+				why += "; " + strings.TrimSuffix(words.NamesOf(comparison.Paths, comparison.Tests).Note(n), ".")
 			}
 			return nil, base.Usage(fmt.Errorf("%s have no test on any path in common that can be compared%s", strings.Join(slices.Concat(f.reference, args), " and "), why))
 		}

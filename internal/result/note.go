@@ -32,8 +32,8 @@ const (
 	NoteTestsDiffer      NoteCode = "tests_differ"        // in their settings
 	NotePathsDiffer      NoteCode = "paths_differ"        // in their hops
 	NoteRelativeMachines NoteCode = "relative_machines"   // two machines, and figures that depend on them
-	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other
-	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of either run counts
+	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other, or a comparison of it
+	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of one of two runs counts
 	NoteOldFormat        NoteCode = "old_format"          // a test of a run of format 1 cannot be compared
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
 	NoteRepeatedBlock    NoteCode = "repeated_block"      // torn by an interruption

@@ -89,9 +89,14 @@ var notes = map[result.NoteCode]note{
 	result.NoteRelativeMachines: {say: func(Names, result.Note) string {
 		return "Figures of such a testbed measure its machine as much as the path. Between two machines you can compare only costs (the ratio of a path to the baseline), not these changes."
 	}},
-	result.NoteNoPath: {say: func(_ Names, x result.Note) string { return fmt.Sprintf("%s has no path %q.", x.Run, x.Path) }},
+	result.NoteNoPath: {say: func(_ Names, x result.Note) string {
+		if x.Baseline != "" {
+			return fmt.Sprintf("%s does not compare path %q with %q as the other run does.", x.Run, x.Path, x.Baseline)
+		}
+		return fmt.Sprintf("%s has no path %q.", x.Run, x.Path)
+	}},
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
-		return fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
+		return fmt.Sprintf("%s, %s: not compared, since no trial of %s, or none of %s, counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
 	}},
 	result.NoteOldFormat: {say: func(n Names, x result.Note) string {
 		why := "that format counts the goodput of UDP differently"
