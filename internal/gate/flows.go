@@ -15,7 +15,9 @@ func (j *judge) streams(metric string) {
 		want *= 2
 	}
 	j.flows(want)
-	j.enoughFlow()
+	if j.spec.Kind != measurement.FTP { // which brings all of a file, however small, or fails
+		j.enoughFlow()
+	}
 	j.conserved()
 	j.localDropsOfStreams()
 	j.duration(goodput)
@@ -55,16 +57,23 @@ func (j *judge) enoughFlow() {
 			total += flow.ReceivedBytes
 		}
 		if total < manyFlows*minimumBytesPerFlow {
-			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
+			j.either(j.spare() && j.paceAllows(len(flows), manyFlows*minimumBytesPerFlow), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
 		}
 		return
 	}
 	for i, flow := range flows {
 		if flow.ReceivedBytes < minimumBytesPerFlow {
-			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
+			j.either(j.spare() && j.paceAllows(1, minimumBytesPerFlow), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
 			return
 		}
 	}
+}
+
+// paceAllows says that so many flows could carry so much at the pace that was asked of
+// them; else it is not the path that let too little through.
+func (j *judge) paceAllows(flows int, bytes float64) bool {
+	pace := j.spec.PacingBitsPerSecond * float64(flows)
+	return pace == 0 || pace/8*float64(j.spec.Duration) >= bytes
 }
 
 // conserved refuses flows that brought more than was sent into them. The window is

@@ -310,6 +310,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 	mtu := measurement.Spec{Kind: measurement.MTU}.Defaults()
 	spinning := spec(measurement.Spec{Kind: measurement.RR, Spin: true})
 	ftp, tcp := spec(measurement.Spec{Kind: measurement.FTP, Flows: 1}), spec(measurement.Spec{Kind: measurement.TCP, Flows: 1})
+	paced, fastPaced := spec(measurement.Spec{Kind: measurement.TCP, PacingBitsPerSecond: 400e3}), spec(measurement.Spec{Kind: measurement.TCP, PacingBitsPerSecond: 600e3})
 	mayLack := spec(measurement.Spec{Kind: measurement.TCP, Flows: 1, MissingPairs: 1})
 	two := gate.Limits{Pairs: 2}
 	pairs := func(change func(*measurement.Pair)) func(*measurement.Outcome) {
@@ -463,6 +464,9 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 
 		{name: "without a series", spec: tcp, change: func(o *measurement.Outcome) { o.Throughput = nil }, fatal: "duration"},
 		{name: "ftp", spec: ftp, change: metric("transfer_seconds", 1)},
+		{name: "ftp of a file below what a flow must carry", spec: ftp, change: func(o *measurement.Outcome) {
+			o.Metrics["transfer_seconds"], o.Flows[0].ReceivedBytes = 1, 10_000
+		}},
 		{name: "ftp of a small file", spec: ftp, change: metric("transfer_seconds", 0.1), warn: "short", says: "took only 0.1 s"},
 		{name: "of no kind", spec: measurement.Spec{Kind: "none"}, fatal: "test"},
 
@@ -479,6 +483,8 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "load both ways", spec: loadBoth, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6}}},
 		{name: "load, too much back", spec: loadBoth, limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 150e6}}, warn: "possible"},
 
+		{name: "a flow that was to carry little", spec: paced, change: func(o *measurement.Outcome) { o.Flows[0].ReceivedBytes = 48_000 }, fatal: "enough-flow", says: "48000 bytes"},
+		{name: "a flow that starves below its pace", spec: fastPaced, change: func(o *measurement.Outcome) { o.Flows[0].ReceivedBytes = 48_000 }, fatal: "enough-flow!"},
 		{name: "thousands of flows, some of which starve", spec: many, change: func(o *measurement.Outcome) { o.Flows[7].ReceivedBytes = 0 }},
 		{name: "thousands of flows that all starve", spec: many, fatal: "enough-flow!", change: func(o *measurement.Outcome) {
 			for i := range o.Flows {
