@@ -407,6 +407,20 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, Loss: 0.5, Packets: 1000}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
 			drops(50)(o)
 		}, warn: "local-drops", says: "may have ended it"},
+		{name: "ping that asks seldom", spec: measurement.Spec{Kind: measurement.Ping, Count: 5}, change: func(o *measurement.Outcome) {
+			o.Latency = &measurement.Distribution{Samples: 5, Min: 1, Max: 2}
+		}, fatal: "enough-samples", says: "5 answers"},
+		{name: "ping, many unanswered", spec: measurement.Spec{Kind: measurement.Ping, Count: 10}, change: func(o *measurement.Outcome) {
+			o.Latency = &measurement.Distribution{Samples: 6, Unanswered: 4, Min: 1, Max: 2}
+		}, fatal: "enough-samples!"},
+		{name: "rr that asks seldom", spec: spec(measurement.Spec{Kind: measurement.RR, RequestsPerSecond: 5}), change: func(o *measurement.Outcome) {
+			o.Metrics["transactions_per_second"] = 5
+			o.Latency = &measurement.Distribution{Samples: 5, Min: 1, Max: 2}
+		}, fatal: "enough-samples"},
+		{name: "rr on a slow path", spec: spec(measurement.Spec{Kind: measurement.RR}), change: func(o *measurement.Outcome) {
+			o.Metrics["transactions_per_second"] = 5
+			o.Latency = &measurement.Distribution{Samples: 5, Min: 1, Max: 2}
+		}, fatal: "enough-samples!"},
 		{name: "rr whose requests are mostly lost", spec: measurement.Spec{Kind: measurement.RR}, change: func(o *measurement.Outcome) {
 			o.Metrics["loss_fraction"] = 0.6
 			o.Latency = &measurement.Distribution{Samples: 40, Unanswered: 60, Min: 1, Max: 2}

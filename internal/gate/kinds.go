@@ -26,7 +26,7 @@ func (j *judge) kind() {
 		judges[g.Judge](j, g.Metric)
 	}
 	for _, l := range k.Latencies {
-		j.latency(l.Part, l.Of(j.outcome))
+		j.latency(l)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/kind"
@@ -8,7 +9,8 @@ import (
 )
 
 // latency judges the round trips of a part of the test, if it has parts.
-func (j *judge) latency(part string, d *measurement.Distribution) {
+func (j *judge) latency(l kind.Latency) {
+	part, d := l.Part, l.Of(j.outcome)
 	if d == nil || d.Samples == 0 {
 		j.broken("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoAnswers, Part: part})
 		return
@@ -21,13 +23,28 @@ func (j *judge) latency(part string, d *measurement.Distribution) {
 		if j.limits.FewWarn {
 			j.warn("enough-samples", f)
 		} else {
-			j.either(j.spare() && j.tookTime(d), "enough-samples", f)
+			j.either(j.spare() && j.tookTime(d) && j.askedEnough(l), "enough-samples", f)
 		}
 	}
 	j.unanswered(part, d)
 	if d.Min <= 0 || d.Min > d.Max {
 		j.missing("clock", measurement.Finding{Code: measurement.FoundImpossibleTimes, Part: part, Min: d.Min, Max: d.Max})
 	}
+}
+
+// askedEnough says that a test asks for as many round trips as a median takes. How many are
+// due by a clock is the test's; where each answer releases the next request, it is the path's.
+func (j *judge) askedEnough(l kind.Latency) bool {
+	s, asked := j.spec, math.Inf(1)
+	switch {
+	case s.Kind == measurement.Ping:
+		asked = float64(s.Count)
+	case s.RequestsPerSecond > 0 && l.Idle:
+		asked = s.RequestsPerSecond * float64(s.IdleDuration)
+	case s.RequestsPerSecond > 0:
+		asked = s.RequestsPerSecond * float64(s.Duration)
+	}
+	return asked*float64(j.limits.pairs()) >= minimumRoundTrips
 }
 
 // tookTime says that the round trips of an rr test took the time they had, or that
