@@ -23,7 +23,8 @@ const (
 	// find that out.
 	refusedTime = 10 * time.Second
 	// namesPerAgent bounds, per agent that may be connected, how many names and keys are
-	// remembered.
+	// remembered, besides those of spareConnections: who is connected always has room, so that
+	// a fleet is full where its connections are, which an agent hears.
 	namesPerAgent = 4
 	// maxProof bounds what is read of a proof or a signature, in bytes.
 	maxProof = 256
@@ -51,7 +52,7 @@ type holder struct {
 
 func newAdmission(file join.File, password string, maxAgents int) *admission {
 	return &admission{
-		file: file, password: password, most: namesPerAgent * max(maxAgents, 1), now: time.Now,
+		file: file, password: password, most: namesPerAgent*max(maxAgents, 1) + spareConnections, now: time.Now,
 		holders: map[string]holder{}, revoked: map[string]struct{}{},
 	}
 }

@@ -100,7 +100,7 @@ func TestNames(t *testing.T) {
 // Names are not remembered without end.
 func TestNamesAreBounded(t *testing.T) {
 	d := newDoor(2)
-	for n := range namesPerAgent * 2 {
+	for n := range namesPerAgent*2 + spareConnections {
 		if _, got := d.decide(claimOf(t, fmt.Sprint("vm-", n))); got != admitted {
 			t.Fatalf("agent %d: %v", n, got)
 		}

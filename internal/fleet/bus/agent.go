@@ -310,8 +310,8 @@ func (a *agent) connect(ctx context.Context, lost context.CancelCauseFunc) (*nat
 		return nil, nil, fmt.Errorf("join at %s: the fleet's coordinator does not take the token of the join file, or has expelled this agent, or is not there to admit it", a.Address)
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, nil, &Permanent{fmt.Errorf("join at %s: the broker does not take the token of the join file, or has expelled this agent: give this machine the present join file", a.Address)}
-	case errors.Is(err, nats.ErrMaxConnectionsExceeded):
-		return nil, nil, fmt.Errorf("join at %s: the fleet is full (agents: in the testbed file)", a.Address)
+	case errors.Is(err, nats.ErrMaxConnectionsExceeded), isRefusal(err):
+		return nil, nil, fmt.Errorf("join at %s: the fleet is full (max_agents: in the testbed file)", a.Address)
 	}
 	switch {
 	case a.File.Cluster != nil: // its servers say little of why they let nobody in
@@ -320,6 +320,13 @@ func (a *agent) connect(ctx context.Context, lost context.CancelCauseFunc) (*nat
 		return nil, nil, fmt.Errorf("join at %s: %w: %w; is hopbench run --testbed FILE running there", a.Address, errBusy, err)
 	}
 	return nil, nil, fmt.Errorf("join at %s: %w; is hopbench run --testbed FILE running there", a.Address, dialer.failed)
+}
+
+// isRefusal says whether the broker answered a connection before there was TLS: so it says only
+// that it takes no more.
+func isRefusal(err error) bool {
+	plain, is := errors.AsType[tls.RecordHeaderError](err)
+	return is && string(plain.RecordHeader[:]) == "-ERR "
 }
 
 // dialer connects, and ends what it connected should its context end before it is told that

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -245,6 +247,52 @@ func TestDuplicateNames(t *testing.T) {
 	start(t, o)
 	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "another machine of the fleet is called vm-1") {
 		t.Error(err)
+	}
+}
+
+// A machine that is one too many is told so, and tries again: neither its join file nor anything
+// on the way is to blame.
+func TestFullFleet(t *testing.T) {
+	y := newYard(t)
+	full := make(chan struct{}, 200)
+	for range cap(full) {
+		conn, err := net.Dial("tcp", y.broker.Addr().String())
+		testutil.OK(t, err)
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			if _, err := conn.Read(make([]byte, 1)); err == nil { // it says nothing to who has room
+				full <- struct{}{}
+			}
+		})
+		t.Cleanup(func() {
+			_ = conn.Close()
+			reading.Wait()
+		})
+	}
+	take(t, full)
+	o := y.options("late", nil)
+	states := make(chan error, 16)
+	o.OnState = func(s bus.State, err error) {
+		if s == bus.Away {
+			states <- err
+		}
+	}
+	start(t, o)
+	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "the fleet is full (max_agents: in the testbed file)") {
+		t.Error(err)
+	}
+}
+
+// As many machines as may be connected have a name each.
+func TestNamesOfAllConnections(t *testing.T) {
+	y := newYard(t)
+	links := make(chan io.ReadWriteCloser, 100)
+	for i := range cap(links) { // of 16 that may measure, and the spares
+		start(t, y.options(fmt.Sprintf("vm-%d", i), links))
+	}
+	for range cap(links) {
+		take(t, y.arrived)
+		take(t, links)
 	}
 }
 

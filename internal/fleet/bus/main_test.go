@@ -36,7 +36,7 @@ func newYard(t testing.TB) *yard {
 	testutil.OK(t, err)
 	b, err := broker.Start(broker.Options{Listen: netip.MustParseAddrPort("127.0.0.1:0"), Secret: secret, MaxAgents: 16})
 	testutil.OK(t, err)
-	y := &yard{broker: b, secret: secret, arrived: make(chan bus.Arrival, 16), refused: make(chan error, 16)}
+	y := &yard{broker: b, secret: secret, arrived: make(chan bus.Arrival, 100), refused: make(chan error, 16)}
 	t.Cleanup(func() { testutil.OK(t, b.Close()) })
 	o := bus.CoordinatorOptions{
 		Fleet: fleet, OnArrival: func(a bus.Arrival) { y.arrived <- a },
