@@ -35,7 +35,8 @@ func (s *server) permit(r *probe.Request) error {
 // proof that was given in this session is good for what is no load.
 func (s *server) permitTarget(op string, target netip.Addr, proofWillDo bool) error {
 	target = target.Unmap()
-	if slices.ContainsFunc(s.opts.AllowTargets, func(p netip.Prefix) bool { return p.Contains(target) }) {
+	// A prefix has no interface, and contains no address that has one.
+	if slices.ContainsFunc(s.opts.AllowTargets, func(p netip.Prefix) bool { return p.Contains(target.WithZone("")) }) {
 		return nil
 	}
 	s.mu.Lock()

@@ -297,6 +297,17 @@ func TestPingNeedsProof(t *testing.T) {
 	}
 }
 
+// What an agent is allowed is an address, whichever of its interfaces leads there.
+func TestAllowedOnALink(t *testing.T) {
+	s := newServer(t.Context(), nil, Options{Lease: time.Minute, AllowTargets: []netip.Prefix{netip.MustParsePrefix("fe80::/64")}})
+	if err := s.permitTarget("iperf3 test", netip.MustParseAddr("fe80::7%eth0"), false); err != nil {
+		t.Error(err)
+	}
+	if err := s.permitTarget("iperf3 test", netip.MustParseAddr("fe80:1::7%eth0"), false); err == nil {
+		t.Error("an address of another network is allowed")
+	}
+}
+
 // A test that ran has proved the token, too.
 func TestTestIsProof(t *testing.T) {
 	far, near := remote(t, Options{}), remote(t, Options{})

@@ -135,8 +135,10 @@ func (f agentFlags) options() (agent.Options, error) {
 
 // parsePrefix reads a network, or an address as a network of its own.
 func parsePrefix(text string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(text); err == nil {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	} else if err == nil {
+		return netip.Prefix{}, fmt.Errorf("%q has an interface, and this is about addresses whatever the interface: leave out %%%s", text, addr.Zone())
 	}
 	prefix, err := netip.ParsePrefix(text)
 	return prefix.Masked(), err

@@ -30,6 +30,8 @@ func TestAgentUsage(t *testing.T) {
 		{"agent --listen :5202 --max-flows 0 --token-file " + token, "must be more than 0"},
 		{"agent --listen :5202 --label role=client --token-file " + token, "for the machines of a fleet"},
 		{"agent --listen :5202 --allow-target vm7 --token-file " + token, "--allow-target"},
+		{"agent --listen :5202 --allow-target fe80::7%eth0 --token-file " + token, "leave out %eth0"},
+		{"agent --listen :5202 --allow-target fe80::7%eth0/64 --token-file " + token, "--allow-target"},
 		{"agent --listen :5202 --max-rate fast --token-file " + token, "--max-rate"},
 		{"agent install", "--token-file"},
 		{"agent install --print=plan9 --token-file " + token, "darwin, linux, windows"},

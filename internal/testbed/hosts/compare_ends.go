@@ -75,7 +75,7 @@ func (h *Hosts) unproven(e *end, test experiment.Test) {
 	}
 	for _, p := range h.inventory.Paths {
 		needed := slices.ContainsFunc(h.e.Paths, func(of experiment.Path) bool { return of.Name == p.Name })
-		to := p.To.Addr().Unmap()
+		to := p.To.Addr().Unmap().WithZone("") // which no prefix has
 		if needed && !slices.ContainsFunc(e.hello.AllowTargets, func(allowed netip.Prefix) bool { return allowed.Contains(to) }) {
 			h.found(testbed.Wrong, "test "+test.Name, fmt.Sprintf("cannot prove the token, and the agent of %s sends such load to no address that it was not allowed, as %v on path %s", e.Name, to, p.Name),
 				fmt.Sprintf("start that agent with --allow-target %v/%d, or leave that test out", to, to.BitLen()))
