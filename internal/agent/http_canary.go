@@ -78,7 +78,9 @@ func (s *server) canary(ctx context.Context, r CanaryRequest) (*Canary, error) {
 	// for a fault of its connection.
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Target.String()+"/", http.NoBody)
+	// The interface means nothing to the other end (RFC 4007, section 6), and is no part of a URL.
+	host := netip.AddrPortFrom(r.Target.Addr().WithZone(""), r.Target.Port())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host.String()+"/", http.NoBody)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -346,6 +347,18 @@ func TestCanary(t *testing.T) {
 	}
 	if _, err := near.Canary(testContext(t), CanaryRequest{Target: netip.MustParseAddrPort("127.0.0.1:1"), UserAgent: "x", Timeout: 1}); err == nil {
 		t.Error("no connection says something of the request")
+	}
+}
+
+// The interface of an address is this end's, and no part of what it asks for.
+func TestCanaryOnALink(t *testing.T) {
+	near := start(t)
+	at, err := near.Listen(testContext(t), netip.MustParseAddrPort("[::1]:0"), Serving{})
+	testutil.Need(t, err == nil, fmt.Sprintf("IPv6: %v", err))
+	target := netip.AddrPortFrom(at.Addr().WithZone("lo"), at.Port())
+	got, err := near.Canary(testContext(t), CanaryRequest{Target: target, UserAgent: "x", Timeout: 30})
+	if err != nil || got.Answer != CanaryPassed {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
