@@ -264,7 +264,7 @@ func (t *client) ask() {
 		TCP: flag(!r.UDP), UDP: flag(r.UDP), Omit: float64(r.Omit), Time: float64(r.Seconds), Parallel: float64(r.Streams),
 		Reverse: r.Direction == measurement.Receive, Bidirectional: r.Direction == measurement.Both,
 		MSS: float64(r.MSS), Window: float64(r.Window), TOS: float64(r.TOS), Rate: r.Rate, FQRate: r.FQRate,
-		Congestion: r.Congestion, WideCounters: flag(r.UDP), Len: defaultBlock, PacingTimer: 1000, ClientVersion: "hopbench",
+		Congestion: r.Congestion, WideCounters: numeric(r.UDP), Len: defaultBlock, PacingTimer: 1000, ClientVersion: "hopbench",
 	}
 	if r.UDP {
 		t.params.Len = float64(r.PacketBytes)

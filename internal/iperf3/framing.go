@@ -221,3 +221,16 @@ func (f *flag) UnmarshalJSON(b []byte) error {
 	}
 	return nil
 }
+
+// numeric is a flag that iperf3 writes as a number. Since 3.18 it ignores any other
+// value of these keys.
+type numeric bool
+
+func (n *numeric) UnmarshalJSON(b []byte) error { return (*flag)(n).UnmarshalJSON(b) }
+
+func (n numeric) MarshalJSON() ([]byte, error) {
+	if n {
+		return []byte("1"), nil
+	}
+	return []byte("0"), nil
+}

@@ -47,9 +47,9 @@ type params struct {
 	Burst         float64 `json:"burst,omitempty"` // blocks between two looks at the rate
 	TOS           float64 `json:"TOS,omitempty"`
 	Congestion    string  `json:"congestion,omitempty"`
-	ServerOutput  flag    `json:"get_server_output,omitempty"`
-	WideCounters  flag    `json:"udp_counters_64bit,omitempty"`
-	DontFragment  flag    `json:"dont_fragment,omitempty"`
+	ServerOutput  numeric `json:"get_server_output,omitempty"`
+	WideCounters  numeric `json:"udp_counters_64bit,omitempty"`
+	DontFragment  numeric `json:"dont_fragment,omitempty"`
 	Affinity      float64 `json:"server_affinity,omitempty"`
 	AuthToken     string  `json:"authtoken,omitempty"`
 	ClientVersion string  `json:"client_version,omitempty"`

@@ -9,11 +9,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // recordedParams is what Debian's iperf3 3.12 sends for `-P 2 -O 1 --bidir`.
 const recordedParams = `{"tcp":true,"omit":1,"time":10,"num":0,"blockcount":0,"parallel":2,"bidirectional":true,"len":131072,"pacing_timer":1000,"client_version":"3.12"}`
+
+// A server of 3.18 or later heeds a parameter only if its value has the type that the
+// program itself writes.
+func TestParamsAreOfTheTypesOfIPerf3(t *testing.T) {
+	c := client{req: Request{UDP: true, Direction: measurement.Receive, Streams: 2, Seconds: 1, PacketBytes: 1000}}
+	c.ask()
+	text, err := json.Marshal(c.params)
+	testutil.OK(t, err)
+	var got map[string]any
+	testutil.OK(t, json.Unmarshal(text, &got))
+	for key, want := range map[string]any{"udp": true, "reverse": true, "udp_counters_64bit": 1.0, "parallel": 2.0, "len": 1000.0} {
+		if got[key] != want {
+			t.Errorf("%s is %v (%T), want %v (%T)", key, got[key], got[key], want, want)
+		}
+	}
+}
 
 // recordedResults is what it says at the end of a test with one stream.
 const recordedResults = `{"cpu_util_total":41.118258287976253,"cpu_util_user":0,"cpu_util_system":41.068777832756062,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":[{"id":1,"bytes":982987,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":0.000617}]}`
