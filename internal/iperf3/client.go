@@ -126,6 +126,19 @@ func (e *RemoteError) Limit() bool {
 // Unauthorized says that the server lets in only who proves who he is.
 func (e *RemoteError) Unauthorized() bool { return code(e.Code) == codeAuthorization }
 
+// StreamError is why a stream could not be opened: the server was reached before.
+type StreamError struct {
+	Number, Of int
+	Err        error
+}
+
+func (e *StreamError) Error() string {
+	return fmt.Sprintf("open stream %d of %d: %v", e.Number, e.Of, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *StreamError) Unwrap() error { return e.Err }
+
 // client is a test in progress.
 type client struct {
 	*transfer
@@ -202,7 +215,7 @@ func (t *client) run(ctx context.Context, progress func(measurement.Progress)) (
 	}
 	for i := range t.params.streams() {
 		if err := t.open(ctx, i); err != nil {
-			return Result{}, t.preferServer(fmt.Errorf("open stream %d of %d: %w", i+1, t.params.streams(), err))
+			return Result{}, t.preferServer(&StreamError{Number: i + 1, Of: t.params.streams(), Err: err})
 		}
 	}
 	if err := t.expect(testStart); err != nil {

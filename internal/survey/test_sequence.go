@@ -139,7 +139,7 @@ func NoServer(err error) probe.Reason {
 	switch errors.As(err, &failed); {
 	case errors.As(err, &version), errors.Is(err, protocol.ErrMalformed), errors.Is(err, protocol.ErrNoServer), errors.Is(err, iperf3.ErrNoServer):
 		return probe.Protocol
-	case failed == nil:
+	case failed == nil, failed.Further:
 		return ""
 	case errors.As(err, &dial) && dial.Op == "dial" && strings.HasPrefix(dial.Net, "tcp"), failed.Reason == probe.Unauthorized:
 		return failed.Reason

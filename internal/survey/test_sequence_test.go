@@ -3,6 +3,8 @@ package survey
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"slices"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -67,5 +70,16 @@ func TestPlanWithoutAServer(t *testing.T) {
 	unauthorized := fmt.Errorf("wrapped: %w", &probe.Error{Reason: probe.Unauthorized, Err: errors.New("no")})
 	if done := do(t, NewPlan("p", Options{}, 3, 1), failed, unauthorized); len(done) != 3 {
 		t.Errorf("%d trials: %+v", len(done), done)
+	}
+}
+
+// A test that lacks one more connection shows that there is a server.
+func TestServerThatAllowsNoMoreConnections(t *testing.T) {
+	first := &probe.Error{Op: "connect", Reason: probe.TimedOut, Err: &net.OpError{Op: "dial", Net: "tcp4", Err: os.ErrDeadlineExceeded}}
+	if got := NoServer(first); got != probe.TimedOut {
+		t.Errorf("of the first connection: %q", got)
+	}
+	if got := NoServer(session.OfFlow(8, 16, first)); got != "" {
+		t.Errorf("of the ninth: %q", got)
 	}
 }

@@ -66,13 +66,27 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	}
 	t.client, err = ftp.Open(ctx, options)
 	if err != nil {
-		return out, wrap("open the FTP sessions", err)
+		return out, t.unopened(err)
 	}
 	defer t.client.Close()
 	if err := t.measureSize(); err != nil {
 		return out, err
 	}
 	return t.run(ctx, progress)
+}
+
+// unopened is why the FTP sessions could not be opened. This project's server was reached
+// before, at another port.
+func (t *test) unopened(err error) error {
+	const op = "open the FTP sessions"
+	wrapped := wrap(op, err)
+	if t.link == nil {
+		return wrapped
+	}
+	if dial := new(net.OpError); errors.As(err, &dial) && dial.Op == "dial" && session.ReasonOf(wrapped).OfPath() {
+		wrapped = wrap(op, fmt.Errorf("%w: FTP has ports of its own, which hopbench serve --ftp-ports sets", err))
+	}
+	return session.Further(op, wrapped)
 }
 
 // open opens the test at this project's server, which says where its FTP server is.

@@ -3,6 +3,7 @@ package ftp
 import (
 	"errors"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -96,5 +98,16 @@ func TestSamplesBeforeStart(t *testing.T) {
 	}
 	if final != nil && (final.At < 0 || final.At > 60) {
 		t.Errorf("the last sample at %v s after START", final.At)
+	}
+}
+
+// A session that a firewall keeps from its port is not one that lacks a server.
+func TestSessionsThatCannotBeOpened(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	for link, want := range map[*session.Link]bool{nil: false, {}: true} {
+		failed, ok := errors.AsType[*session.Error]((&test{link: link}).unopened(dial))
+		if !ok || failed.Further != want || failed.Reason != session.TimedOut || strings.Contains(failed.Error(), "--ftp-ports") != want {
+			t.Errorf("with a connection to the server %v: %v", want, failed)
+		}
 	}
 }

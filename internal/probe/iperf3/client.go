@@ -71,6 +71,7 @@ func request(req session.Request) (iperf3.Request, []string) {
 // wrap gives an error its reason.
 func wrap(op string, err error) error {
 	var remote *iperf3.RemoteError
+	var stream *iperf3.StreamError
 	switch {
 	case errors.Is(err, iperf3.ErrBusy):
 		return &session.Error{Op: op, Reason: session.Limit, Err: err}
@@ -82,6 +83,8 @@ func wrap(op string, err error) error {
 		return &session.Error{Op: op, Reason: session.Failed, Err: err}
 	case errors.Is(err, iperf3.ErrMalformed):
 		return &session.Error{Op: op, Reason: session.Protocol, Err: err}
+	case errors.As(err, &stream):
+		return session.Further(op, err)
 	}
 	return session.Wrap(op, err)
 }

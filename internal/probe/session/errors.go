@@ -35,6 +35,9 @@ type Error struct {
 	Op     string // what was tried
 	Reason Reason
 	Err    error
+	// Further says that the test had a connection before, and lacked one more: there is
+	// a server, but something, such as a limit of a firewall, allows no more of them.
+	Further bool
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason, e.Err) }
@@ -69,6 +72,26 @@ func Wrap(op string, err error) error {
 		return err
 	}
 	return &Error{Op: op, Reason: ReasonOf(err), Err: err}
+}
+
+// Further is the error of a connection that a test opens when it has one already.
+func Further(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &Error{Op: op, Reason: ReasonOf(err), Err: err, Further: true}
+	if known, ok := err.(*Error); ok { //nolint:errorlint // whose reason is not to be said twice
+		e.Err = known.Err
+	}
+	return e
+}
+
+// OfFlow is Further of a flow's connection, but for the first, counted from 0.
+func OfFlow(flow, flows int, err error) error {
+	if flow == 0 {
+		return err
+	}
+	return Further(fmt.Sprintf("open flow %d of %d", flow+1, flows), err)
 }
 
 // ReasonOf is the reason that an error of a test has, or would have.

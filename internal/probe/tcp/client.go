@@ -134,7 +134,7 @@ func (t *test) connect(ctx context.Context) error {
 		if err == nil {
 			t.flows[i] = &flow{Link: l, number: i}
 		}
-		return err
+		return session.OfFlow(i, len(t.flows), err)
 	}
 	// The first goes alone: what it is refused, all would be.
 	if err := one(ctx, 0); err != nil {

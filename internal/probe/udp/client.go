@@ -131,11 +131,12 @@ func (t *test) connect(ctx context.Context) error {
 	one := func(ctx context.Context, i int) error {
 		l, err := session.Connect(ctx, t.req, testID, i)
 		if err != nil {
-			return err
+			return session.OfFlow(i, len(t.flows), err)
 		}
 		f := &flow{Link: l}
 		t.flows[i] = f
-		return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+		err = session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+		return session.OfFlow(i, len(t.flows), err)
 	}
 	// The first goes alone: what it is refused, all would be.
 	if err := one(ctx, 0); err != nil {
