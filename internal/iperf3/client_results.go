@@ -14,6 +14,9 @@ const (
 	// host is busy begins late. slack is how many seconds more it may say.
 	leastPart = 0.05
 	slack     = 60
+	// mostCopies is how many times as many bytes of datagrams as were sent a server may
+	// say that it received: a path may make copies, and iperf3 counts them.
+	mostCopies = 10
 )
 
 // believe compares what the server counted with what this end did: nobody receives
@@ -30,9 +33,9 @@ func (t *client) believe(theirs results, far []streamResult) error {
 		switch {
 		case seconds != 0 && !(seconds >= leastPart*took && seconds <= 2*took+slack):
 			return fmt.Errorf("%w: stream %d took %g s of %g s", ErrMalformed, i+1, seconds, took)
-		case s.sender && r.Bytes > moved:
+		case s.sender && (!t.udp && r.Bytes > moved || r.Bytes > mostCopies*moved):
 			return fmt.Errorf("%w: %.0f bytes were received of stream %d, of which %.0f were sent", ErrMalformed, r.Bytes, i+1, moved)
-		case !s.sender && t.omit == 0 && moved > r.Bytes: // else those sent before count, too
+		case !s.sender && t.omit == 0 && min(moved, s.distinct()) > r.Bytes: // else those sent before count, too
 			return fmt.Errorf("%w: %.0f bytes of stream %d came, and %.0f were sent", ErrMalformed, moved, i+1, r.Bytes)
 		case t.udp && s.sender && r.Packets > float64(s.packets):
 			return fmt.Errorf("%w: %.0f packets were received of stream %d, of which %d were sent", ErrMalformed, r.Packets, i+1, s.packets)
@@ -41,6 +44,15 @@ func (t *client) believe(theirs results, far []streamResult) error {
 		}
 	}
 	return nil
+}
+
+// distinct is how many bytes the receiver of datagrams has without copies, as far as it
+// can tell.
+func (s *stream) distinct() float64 {
+	if !s.udp {
+		return math.Inf(1)
+	}
+	return float64(s.arrivals.highest-s.arrivals.lost) * float64(s.block)
 }
 
 // result joins the two ends' results: of each stream the receiver's count is
@@ -53,6 +65,7 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 	if t.udp {
 		r.PacketBytes = t.block
 	}
+	var copies int64
 	for i, s := range t.streams {
 		near := ours.Streams[i]
 		sent, received := near, far[i]
@@ -69,6 +82,7 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 		}
 		if t.udp {
 			t.addPackets(&stream, s, received)
+			copies += t.leaveOutCopies(&stream, received)
 		}
 		if t.infos[i] != nil {
 			stream.Final, stream.Info = t.infos[i].Final, t.infos[i].Series
@@ -81,8 +95,39 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 		}
 		r.Streams = append(r.Streams, stream)
 	}
+	if copies > askew*int64(len(t.streams)) {
+		t.facts = append(t.facts, fmt.Sprintf("at least %d packets that arrived were copies, which the path made: they do not count as received, and may hide losses from iperf3's count", copies))
+	}
 	r.Bins, r.Facts = t.bins(), t.facts
 	return r
+}
+
+// askew is by how many packets the counts of one stream may differ that are read one
+// after the other while packets arrive.
+const askew = 10
+
+// omitTolerance is by which factor more than was sent may have come in the measured time
+// of a server that ended the omitted start at another moment.
+const omitTolerance = 1.05
+
+// leaveOutCopies leaves the packets that arrived again out of what was received, and says
+// how many they were. Each packet that arrived is the next, one that made up for a loss,
+// or a copy.
+func (t *client) leaveOutCopies(stream *StreamResult, received streamResult) (copies int64) {
+	most := max(stream.Packets-stream.Lost, 0) * int64(t.block)
+	if t.omit > 0 && (received.OmittedPackets == nil || received.OmittedLost == nil) {
+		// What the omitted start lost is not known, nor exactly when it ended there.
+		most = stream.Packets * int64(t.block)
+		if float64(stream.Received) <= omitTolerance*float64(most) {
+			return 0
+		}
+	}
+	if stream.Received <= most {
+		return 0
+	}
+	copies = (stream.Received - most) / int64(t.block)
+	stream.Received = most
+	return copies
 }
 
 func (t *client) addPackets(stream *StreamResult, s *stream, received streamResult) {

@@ -210,6 +210,8 @@ func TestServersThatLie(t *testing.T) {
 		"a clock that runs back":    {req: send, lie: ofStream("end_time", -1), good: true}, // as one that does not say
 		"another stream":            {req: send, lie: ofStream("id", 7)},
 		"no stream at all":          {req: send, lie: of("streams", []any{})},
+		"copies of datagrams":       {req: udp, lie: ofStream("bytes", 200_000), good: true},
+		"more copies than a path":   {req: udp, lie: ofStream("bytes", 1e9)},
 		"packets beyond those sent": {req: udp, lie: ofStream("packets", 1e9)},
 		"more lost than came":       {req: udp, lie: ofStream("errors", 1e12)},
 		"less than none lost":       {req: udp, lie: ofStream("errors", -1e12)},

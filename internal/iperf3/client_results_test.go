@@ -1,0 +1,70 @@
+package iperf3
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// A path that makes copies of datagrams makes no server a liar, and nothing faster.
+func TestCopiesOfDatagrams(t *testing.T) {
+	const packets, twice, size = 1000, 500, 1000
+	for name, c := range map[string]struct{ sends, omits, old bool }{
+		"sent": {sends: true}, "sent after an omitted start": {sends: true, omits: true}, "received": {}, "received after an omitted start": {omits: true},
+		"sent to a server that tells nothing of the omitted start": {sends: true, omits: true, old: true},
+	} {
+		socket, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9})
+		testutil.OK(t, err)
+		conn, err := sockets.DetachUDP(socket)
+		testutil.OK(t, err)
+		defer func() { _ = conn.Close() }()
+		test := &client{transfer: &transfer{udp: true, block: size, until: 2 * time.Second}}
+		if c.omits {
+			test.omit = time.Second
+		}
+		sender, receiver := newStream(test.transfer, conn, 0, true), newStream(test.transfer, conn, 0, false)
+		transfer := func() {
+			for i := range packets {
+				sender.bytes.Add(size)
+				sender.packets++
+				copies := 1
+				if i%(packets/twice) == 0 {
+					copies = 2
+				}
+				for range copies {
+					receiver.bytes.Add(size)
+					receiver.arrivals.arrive(header{number: uint64(sender.packets)}, 0)
+				}
+			}
+		}
+		if c.omits {
+			transfer()
+			sender.passOmit()
+			receiver.passOmit()
+		}
+		transfer()
+		near, far := sender, receiver
+		if !c.sends {
+			near, far = receiver, sender
+		}
+		test.streams, test.ends, test.infos = []*stream{near}, make([]endpoints, 1), append(test.infos, nil)
+		theirs := []streamResult{far.result(test.until, 0)}
+		if c.old {
+			theirs[0].OmittedPackets, theirs[0].OmittedLost = nil, nil
+		}
+		if err := test.believe(results{}, theirs); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		r := test.result(results{Streams: []streamResult{near.result(test.until, 0)}}, results{}, theirs)
+		if got := r.Streams[0]; got.Received != packets*size || got.Sent != packets*size || got.Packets != packets || got.Lost != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if facts := strings.Join(r.Facts, "; "); !strings.Contains(facts, "at least 500 packets that arrived were copies") {
+			t.Errorf("%s: %q", name, facts)
+		}
+	}
+}
