@@ -401,12 +401,20 @@ func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec) {
 // said to have missed it.
 const rateReached = 0.99
 
+// missed says that the sender sent less than it was asked to: more is missing than the one
+// packet of each flow of which only a part was due in the measured time.
+func (s *packetSum) missed(spec measurement.Spec) bool {
+	due := spec.RateBitsPerSecond * float64(spec.Duration)
+	return s.sentBits < rateReached*due && s.sentBits+float64(spec.Flows*s.size*8) < due
+}
+
 // facts are what a reader of the metrics must know; spec has the rate that was sent at.
 func (s *packetSum) facts(spec measurement.Spec) (facts []string) {
 	if s.drops > 0 {
 		facts = append(facts, fmt.Sprintf("the receiving socket's buffer was full %.0f times: those packets were lost in the receiving host, not on the path", s.drops))
 	}
-	if sent := s.sentBits / float64(spec.Duration); sent < rateReached*spec.RateBitsPerSecond {
+	if s.missed(spec) {
+		sent := s.sentBits / float64(spec.Duration)
 		facts = append(facts, fmt.Sprintf("the sending host was too busy for the rate: it sent %s of %s", session.BitRate(sent), session.BitRate(spec.RateBitsPerSecond)))
 	}
 	if s.queued(spec) {

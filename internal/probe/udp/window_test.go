@@ -68,3 +68,28 @@ func TestGoodputIsOfWhatWasSentInTheWindow(t *testing.T) {
 		}
 	}
 }
+
+// Of a low rate a packet more or less is some per cent, and no sign of a busy host.
+func TestSenderThatMissedItsRate(t *testing.T) {
+	for _, c := range []struct {
+		rate    float64
+		flows   int
+		packets float64 // in a second
+		missed  bool
+	}{
+		{500e3, 1, 42, false}, // of 42.5
+		{500e3, 1, 41, true},
+		{2e6, 16, 160, false}, // of 10.6 in each flow
+		{2e6, 16, 150, true},
+		{1e9, 1, 84300, false}, // of 84918
+		{1e9, 1, 84000, true},
+		{0, 1, 0, false},
+	} {
+		const size = 1472
+		sum := packetSum{sent: c.packets, sentBits: c.packets * size * 8, size: size}
+		facts := sum.facts(measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: c.rate, Flows: c.flows, Duration: 1})
+		if got := strings.Contains(strings.Join(facts, "; "), "too busy for the rate"); got != c.missed {
+			t.Errorf("%v packets at %v bit/s in %d flows: %q", c.packets, c.rate, c.flows, facts)
+		}
+	}
+}
