@@ -16,6 +16,8 @@ const (
 	// limit, and rateTolerance what a client's own pacing may exceed it by.
 	rateTicks     = 5
 	rateTolerance = 1.05
+	// lookSlack is how much later than due a look may be and not count as held up.
+	lookSlack = tick / 20
 	// failureWait is how long after a stream failed the client may say why.
 	failureWait = 2 * time.Second
 	// restTimeout bounds the wait for bytes that the client sent before the end
@@ -125,10 +127,11 @@ type watch struct {
 	marked int64
 }
 
-// sum is what had been moved at a time since the start.
+// sum is what had been moved at a time since the start. What comes after it has come since
+// from, which is earlier where this process was held up: what buffers hold is read only then.
 type sum struct {
-	at    time.Duration
-	bytes int64
+	from, at time.Duration
+	bytes    int64
 }
 
 func (w *watch) look() error {
@@ -147,24 +150,23 @@ func (w *watch) look() error {
 		}
 		w.marked = moved
 	}
-	return w.compare(sum{r.at, moved})
+	return w.compare(sum{r.at, r.at, moved})
 }
 
 // compare compares what had been moved by now with the limit of the rate.
 func (w *watch) compare(now sum) error {
-	// What came while this process stood still is read only after it: the next look has it.
-	if now.at-w.looked < 2*tick {
-		w.sums = append(w.sums, now)
+	if now.at-w.looked > tick+lookSlack {
+		now.from = w.looked
 	}
 	w.looked = now.at
-	if len(w.sums) > rateTicks+1 {
+	if w.sums = append(w.sums, now); len(w.sums) > rateTicks+1 {
 		w.sums = w.sums[1:]
 	}
 	limit, ticks := w.server.opts.MaxRate, len(w.sums)-1
 	if limit <= 0 || ticks < 2 {
 		return nil
 	}
-	over := w.sums[ticks].at - w.sums[0].at
+	over := w.sums[ticks].at - w.sums[0].from
 	rate := float64(w.sums[ticks].bytes-w.sums[0].bytes) * 8 / over.Seconds()
 	if rate > limit*rateTolerance {
 		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", rate, over.Round(tick/10), limit)

@@ -20,6 +20,16 @@ func TestRateOfATest(t *testing.T) {
 		{"as fast as may be", even(1e6), ""},
 		{"too fast", even(2e6), "16000000 bit/s over 2s, this server allows 8000000"},
 		{"looks that come late", func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 1.5e6 }, ""},
+		{"the server stands still for a moment", func(i int) (time.Duration, int64) {
+			switch i {
+			case 10:
+				return 1900 * time.Millisecond, 0
+			case 11:
+				return time.Second, 2.9e6
+			}
+			return time.Second, 1e6
+		}, ""},
+		{"too fast, with looks that come late", func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 3e6 }, "this server allows 8000000"},
 		{"the server stands still, and reads what buffers held", func(i int) (time.Duration, int64) {
 			switch i {
 			case 10:
@@ -36,6 +46,7 @@ func TestRateOfATest(t *testing.T) {
 			for i := range 60 {
 				after, moved := c.since(i)
 				now.at, now.bytes = now.at+after, now.bytes+moved
+				now.from = now.at
 				if err := w.compare(now); err != nil {
 					if c.want == "" || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("at look %d: %v, want %q", i, err, c.want)

@@ -13,6 +13,8 @@ const (
 	// megabytes.
 	meterTick  = time.Second
 	meterTicks = 5
+	// lookSlack is how much later than due a look may be and not count as held up.
+	lookSlack = meterTick / 20
 	// stillTime is how long a test may move less than leastRate, in bytes per second, or
 	// than a part of what it asked for where that is less.
 	stillTime = 2 * time.Minute
@@ -63,10 +65,11 @@ type Meter struct {
 	markedAt time.Time
 }
 
-// total is what had been moved at a time.
+// total is what had been moved at a time. What comes after it has come since from, which is
+// earlier where this process was held up: what buffers hold is read only then.
 type total struct {
-	at    time.Time
-	bytes int64
+	from, at time.Time
+	bytes    int64
 }
 
 // Add counts a connection's bytes until the returned function is called.
@@ -172,16 +175,16 @@ func (m *Meter) wrong() error {
 	}
 	moved, unpaced := m.sum()
 	now := time.Now()
-	// What came while this process stood still is read only after it: the next look has it.
-	if now.Sub(m.looked) < 2*m.tick {
-		m.sums = append(m.sums, total{now, unpaced})
+	from := now
+	if now.Sub(m.looked) > m.tick+lookSlack {
+		from = m.looked
 	}
 	m.looked = now
-	if len(m.sums) > meterTicks+1 {
+	if m.sums = append(m.sums, total{from, now, unpaced}); len(m.sums) > meterTicks+1 {
 		m.sums = m.sums[1:]
 	}
 	if ticks := len(m.sums) - 1; m.limit > 0 && ticks >= 2 {
-		bytes, over := m.sums[ticks].bytes-m.sums[0].bytes, m.sums[ticks].at.Sub(m.sums[0].at)
+		bytes, over := m.sums[ticks].bytes-m.sums[0].bytes, m.sums[ticks].at.Sub(m.sums[0].from)
 		if limit := m.unpacedLimit(); float64(bytes-meterBurst)*8 > limit*MeterTolerance*over.Seconds() {
 			return Refusal(Limit, "the test moved %s over %v, and this end allows %s (--max-rate): give a lower --rate",
 				BitRate(float64(bytes)*8/over.Seconds()+m.limit-limit), over.Round(meterTick/10), BitRate(m.limit))

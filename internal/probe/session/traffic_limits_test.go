@@ -108,30 +108,35 @@ func TestMeterOfPacedFlows(t *testing.T) {
 
 // A server that stands still reads what came meanwhile all at once: that is no higher rate.
 func TestMeterStandsStill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var moved atomic.Int64
-		still := make(chan time.Duration, 1)
-		m := NewCounts(TellNothing).NewMeter(Client{})
-		m.Watch(8e6, LeastAtRate(0), func(err error) { t.Error(err) })
-		done := m.Add(false, func() int64 {
-			select {
-			case d := <-still:
-				time.Sleep(d)
-			default:
-			}
-			return moved.Load()
+	for _, late := range []time.Duration{10 * time.Second, 900 * time.Millisecond} {
+		t.Run(late.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var moved atomic.Int64
+				still := make(chan time.Duration, 1)
+				m := NewCounts(TellNothing).NewMeter(Client{})
+				m.Watch(8e6, LeastAtRate(0), func(err error) { t.Error(err) })
+				done := m.Add(false, func() int64 {
+					n := moved.Load()
+					select {
+					case d := <-still:
+						time.Sleep(d)
+					default:
+					}
+					return n
+				})
+				time.Sleep(time.Second / 2) // between two looks
+				for s := range 60 {
+					if s == 10 { // it stands still from now on, over the next look
+						still <- late
+						time.Sleep(late + 3*time.Second/4)                           // until just after that
+						moved.Add(min(5e6, (late + 3*time.Second/4).Microseconds())) // what buffers held
+					}
+					moved.Add(1e6)
+					time.Sleep(time.Second)
+				}
+				done()
+				m.End()
+			})
 		})
-		time.Sleep(time.Second / 2) // between two looks
-		for s := range 60 {
-			moved.Add(1e6)
-			if s == 10 {
-				still <- 10 * time.Second                    // at the next look
-				time.Sleep(10*time.Second + 3*time.Second/4) // until just after it
-				moved.Add(5e6)                               // what buffers held
-			}
-			time.Sleep(time.Second)
-		}
-		done()
-		m.End()
-	})
+	}
 }
