@@ -13,9 +13,11 @@ const (
 	// tick is how often a test is looked at while it runs.
 	tick = time.Second
 	// rateTicks is over how many ticks a rate must stay below the server's
-	// limit, and rateTolerance what a client's own pacing may exceed it by.
+	// limit, and rateTolerance what a client's own pacing may exceed it by, in addition
+	// to rateBurst, in bytes: clients send whole blocks on all streams at once.
 	rateTicks     = 5
 	rateTolerance = 1.05
+	rateBurst     = 1 << 20
 	// lookSlack is how much later than due a look may be and not count as held up.
 	lookSlack = tick / 20
 	// failureWait is how long after a stream failed the client may say why.
@@ -167,9 +169,8 @@ func (w *watch) compare(now sum) error {
 		return nil
 	}
 	over := w.sums[ticks].at - w.sums[0].from
-	rate := float64(w.sums[ticks].bytes-w.sums[0].bytes) * 8 / over.Seconds()
-	if rate > limit*rateTolerance {
-		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", rate, over.Round(tick/10), limit)
+	if bytes := w.sums[ticks].bytes - w.sums[0].bytes; float64(bytes-rateBurst)*8 > limit*rateTolerance*over.Seconds() {
+		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", float64(bytes)*8/over.Seconds(), over.Round(tick/10), limit)
 	}
 	return nil
 }

@@ -27,6 +27,14 @@ const longestPause = 50 * time.Millisecond
 // that a path held up, its own sending would be too fast for that bound.
 const mostArrears = 100 * time.Millisecond
 
+// At a server that bounds the rate, a sender over TCP sends pieces of pieceTime, and of
+// leastPiece bytes at least: the blocks of many streams, or large ones, are faster than the
+// bound for seconds.
+const (
+	pieceTime  = 10 * time.Millisecond
+	leastPiece = 1 << 10
+)
+
 // drainTime is how long a receiver of datagrams still counts those that arrived
 // before the end of the test and wait in its buffer.
 const drainTime = 100 * time.Millisecond
@@ -265,7 +273,10 @@ func (s *stream) send() error {
 // sendSome sends n bytes, unless the test ends before.
 func (s *stream) sendSome(n int) error {
 	for left := n; left > 0 && !s.ending(); {
-		sent, err := s.conn.SendPayload(s.payload, left, int(s.bytes.Load()))
+		if s.bounded && left < n && s.ahead() {
+			continue
+		}
+		sent, err := s.conn.SendPayload(s.payload, s.piece(left), int(s.bytes.Load()))
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
 			return err
 		}
@@ -273,6 +284,14 @@ func (s *stream) sendSome(n int) error {
 		s.count(sent, time.Since(s.start))
 	}
 	return nil
+}
+
+// piece is how much to send at once of what is left of a block.
+func (s *stream) piece(left int) int {
+	if !s.bounded {
+		return left
+	}
+	return min(left, max(int(s.rate/8*pieceTime.Seconds()), leastPiece))
 }
 
 func (s *stream) sendPackets() error {

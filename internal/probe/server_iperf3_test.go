@@ -239,6 +239,7 @@ func TestStockClientsRefused(t *testing.T) {
 		{"too fast", probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}}, "-t 1 -b 2M", "total required bandwidth"},
 		{"faster than asked", probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}}, "-t 10", "total required bandwidth"},
 		{"slow enough", probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 8e6}}, "-t 1 -R -l 4K", ""},
+		{"many streams that it paces", probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 12e6}}, "-t 4 -R -P 16", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
