@@ -96,12 +96,12 @@ func (s *supervisor) askInspector(node string, m message.Message) (message.Messa
 			continue
 		}
 		s.mu.Lock()
-		conn := s.links[i]
+		process := s.links[i]
 		s.mu.Unlock()
-		if conn == nil {
+		if process == nil {
 			return message.Message{}, errors.New("the lab is not up yet")
 		}
-		answer, err := s.ask(conn, m)
+		answer, err := process.ask(m)
 		if err != nil {
 			err = fmt.Errorf("idps %s: %w", node, err)
 		}

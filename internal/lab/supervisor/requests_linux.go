@@ -91,12 +91,12 @@ func (s *supervisor) counters(selected topology.Selection) (message.Counters, er
 			continue
 		}
 		s.mu.Lock()
-		conn := s.links[i]
+		process := s.links[i]
 		s.mu.Unlock()
-		if conn == nil {
+		if process == nil {
 			continue
 		}
-		answer, err := s.ask(conn, message.Message{Verb: message.Count})
+		answer, err := process.ask(message.Message{Verb: message.Count})
 		var counters message.LinkCounters
 		if err == nil {
 			counters, err = message.Body[message.LinkCounters](answer)
@@ -108,33 +108,6 @@ func (s *supervisor) counters(selected topology.Selection) (message.Counters, er
 		all.Links = append(all.Links, counters)
 	}
 	return all, nil
-}
-
-// ask sends a message to the process of a link and returns its answer. counting is held.
-func (s *supervisor) ask(c *message.Conn, m message.Message) (message.Message, error) {
-	s.asked++
-	m.ID = s.asked
-	if err := c.Forward(m); err != nil {
-		return message.Message{}, err
-	}
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return message.Message{}, err
-	}
-	for {
-		answer, files, err := c.Receive()
-		message.CloseAll(files)
-		switch {
-		case err != nil:
-			return message.Message{}, err
-		case answer.ID < m.ID:
-			continue // it comes too late for who asked for it
-		case answer.ID > m.ID:
-			return message.Message{}, errors.New("its process answered something else")
-		case answer.Error != "":
-			return message.Message{}, errors.New(answer.Error)
-		}
-		return answer, nil
-	}
 }
 
 // recordedSysctls decide what TCP does in a node, so a result records them.

@@ -30,12 +30,11 @@ type supervisor struct {
 	null     *os.File
 
 	mu       sync.Mutex
-	commands map[uint64]*command   // commands that have not ended
-	links    map[int]*message.Conn // to the processes of links, by link
-	watched  map[string]bool       // nodes whose back ends are
+	commands map[uint64]*command  // commands that have not ended
+	links    map[int]*linkProcess // by link
+	watched  map[string]bool      // nodes whose back ends are
 
 	counting  sync.Mutex // one asks the processes of links at a time
-	asked     uint64     // how often they were, guarded by counting
 	switching sync.Mutex // one changes routes, or the ways of flows, at a time
 }
 
@@ -60,7 +59,7 @@ func supervisorMain() int {
 		conn:     conn,
 		children: newChildSet(),
 		commands: make(map[uint64]*command),
-		links:    make(map[int]*message.Conn),
+		links:    make(map[int]*linkProcess),
 		watched:  make(map[string]bool),
 		builder:  apply.New(topology.Topology{}),
 	}
@@ -210,7 +209,7 @@ func (s *supervisor) runLink(o plan.RunLink) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.links[o.Index] = conn
+	s.links[o.Index] = newLinkProcess(conn)
 	return nil
 }
 
