@@ -105,6 +105,7 @@ func TestFlagErrors(t *testing.T) {
 		"-c h":                                 "hopbench test HOST",
 		"test h -P 0":                          "write 1 or more",
 		"test h -P x":                          "not a number",
+		"test :5201":                           "no host is named",
 		"run routing-appliance --quick --full": "--full and --quick exclude each other",
 		"run routing-aplliance":                `did you mean "routing-appliance"?`,
 		"run routing-appliance -t soon":        "soon",

@@ -285,6 +285,9 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 	if err != nil {
 		return nil, nil, head, err
 	}
+	if err := f.host.Check(to); err != nil {
+		return nil, nil, head, err
+	}
 	for i := range tests {
 		if _, takes := kind.Find(tests[i].Spec.Kind, "device"); takes {
 			tests[i].Spec.Device = device

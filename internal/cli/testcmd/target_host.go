@@ -68,13 +68,38 @@ func SplitTarget(arg string, defaultPort uint16) (to Target, device string, err 
 	return to, device, nil
 }
 
+// Check says what can be right on no network, before anything is sent.
+func (h *Host) Check(to Target) error {
+	if to.Name == "" {
+		return errors.New("no host is named; write its name or address, with or without a port, as in 192.0.2.7:5201")
+	}
+	if h.Bind == "" {
+		return nil
+	}
+	source, err := parseAddress(h.Bind)
+	if err != nil {
+		return err
+	}
+	return h.oneVersion(source)
+}
+
+// oneVersion says whether a local address, if there is one, is of the version of IP that was
+// asked for.
+func (h *Host) oneVersion(source netip.Addr) error {
+	if h.V6 && source.Is4() || h.V4 && source.Is6() {
+		return fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", source)
+	}
+	return nil
+}
+
 // resolve finds the address of a host, of the version of IP of the local address if there
 // is one.
 func (h *Host) resolve(ctx context.Context, to Target, source netip.Addr) (netip.AddrPort, error) {
 	network := "ip"
+	if err := h.oneVersion(source); err != nil {
+		return netip.AddrPort{}, base.Usage(err)
+	}
 	switch {
-	case h.V6 && source.Is4(), h.V4 && source.Is6():
-		return netip.AddrPort{}, base.Usage(fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", source))
 	case h.V4, source.Is4():
 		network = "ip4"
 	case h.V6, source.Is6():
@@ -114,15 +139,23 @@ func (h *Host) Prepare(ctx context.Context, to Target, bind string) (probe.Reque
 	return r, nil
 }
 
-// localAddress reads an address of this host, which is none where that is left to the
-// kernel.
-func localAddress(text string) (netip.Addr, error) {
+// parseAddress reads a local address, which is none where that is left to the kernel.
+func parseAddress(text string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
 		return a, fmt.Errorf("%q is no address to send from; write one of this host, such as 10.0.5.2", text)
 	}
 	if a = a.Unmap(); a.IsUnspecified() {
 		return netip.Addr{}, nil // the kernel's choice
+	}
+	return a, nil
+}
+
+// localAddress is an address of this host.
+func localAddress(text string) (netip.Addr, error) {
+	a, err := parseAddress(text)
+	if err != nil || !a.IsValid() {
+		return a, err
 	}
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
 	if err != nil {

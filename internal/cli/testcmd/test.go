@@ -106,6 +106,9 @@ docs/test.md explains every flag and every line of the summary.`,
 				return base.Usage(fmt.Errorf("--blocks %d: do the tests 1 to %d times", f.blocks, maxTestBlocks))
 			}
 			to, err := f.whom(args)
+			if err == nil {
+				err = f.Check(to)
+			}
 			if err != nil {
 				return base.Usage(err)
 			}
