@@ -251,7 +251,9 @@ func (b *bucket) allows(test string, promised float64) bool {
 func (b *bucket) learn(r Round) {
 	for test, n := range r.Payload {
 		b.costs[test] = n
-		b.left -= float64(n)
+		if b.perSecond > 0 { // without a budget nothing is owed
+			b.left -= float64(n)
+		}
 	}
 	var all float64 // what a whole round takes can be saved up
 	for _, n := range b.costs {

@@ -373,6 +373,34 @@ func TestTheBudgetHolds(t *testing.T) {
 	}
 }
 
+// What a watch without a budget moved is not owed when it is taken up with one.
+func TestNothingIsOwedWithoutABudget(t *testing.T) {
+	m := &memory{}
+	measure := func(_ context.Context, allowed func(string) bool) (Round, error) {
+		if allowed("send") {
+			return Round{Payload: map[string]int64{"send": 100e6}}, nil
+		}
+		return Round{Skipped: []string{"send"}}, nil
+	}
+	_, err := under(t, Options{Keeper: m, Measure: measure}, 10*24*time.Hour, nil)
+	testutil.OK(t, err)
+	unlimited := len(m.rounds)
+	if last := m.rounds[unlimited-1]; last.Left != 0 {
+		t.Errorf("%v bytes are left of no budget", last.Left)
+	}
+	_, err = under(t, Options{Keeper: m, Measure: measure, Budget: 1e9, Before: slices.Clone(m.rounds)}, 24*time.Hour, nil)
+	testutil.OK(t, err)
+	sent := 0
+	for _, r := range m.rounds[unlimited:] {
+		if len(r.Skipped) == 0 {
+			sent++
+		}
+	}
+	if sent < 8 || sent > 11 {
+		t.Errorf("%d rounds sent in a day that allows 10", sent)
+	}
+}
+
 // A watch that is taken up goes on as if it had not stopped.
 func TestAWatchGoesOn(t *testing.T) {
 	p := newPath()
