@@ -377,6 +377,14 @@ func digest(head store.Head) (string, error) {
 		for _, prose := range []string{"title", "description", "model", "published"} {
 			delete(said, prose)
 		}
+		for _, list := range []string{"paths", "tests"} {
+			items, _ := said[list].([]any) // those of a testbed are by name, and have no title
+			for _, item := range items {
+				if item, ok := item.(map[string]any); ok {
+					delete(item, "title")
+				}
+			}
+		}
 		of = append(of, said)
 	}
 	text, err := json.Marshal(of)

@@ -207,6 +207,7 @@ func TestAWatchOfAnExperimentIsOfOneMeasurement(t *testing.T) {
 	}
 	testutil.OK(t, begin(string(text), runFlags{}))
 	testutil.OK(t, begin("# a remark\n"+strings.Replace(string(text), `title: "`, `title: "My `, 1), runFlags{}))
+	testutil.OK(t, begin(strings.NewReplacer("title: the same again", "title: the other one", "title: 1 flow", "title: one flow").Replace(string(text)), runFlags{}))
 	for name, err := range map[string]error{
 		"blocks": begin(string(text), runFlags{blocks: 7}),
 		"quick":  begin(string(text), runFlags{quick: true}),
