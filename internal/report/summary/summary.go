@@ -279,7 +279,11 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o Options, told bool
 	for _, step := range t.LossSearch {
 		out = append(out, fmt.Sprintf("offered %s   received %s   loss %s", words.Rate(step.OfferedBitsPerSecond), words.Rate(step.ReceivedBitsPerSecond), words.Loss(step.Loss, float64(step.Packets))))
 	}
-	switch measured := t.Warmup + spec.Duration; {
+	measured := t.Warmup + spec.Duration
+	if spec.Duration == 0 && t.Throughput != nil { // all of a file
+		measured = t.Throughput.Width * measurement.Seconds(len(t.Throughput.Bytes))
+	}
+	switch {
 	case t.Throughput == nil || o.BinsOf <= 0:
 	case told && !o.Verbose:
 		out = append(out, fmt.Sprintf("measured from %.2f to %.2f s", float64(t.Warmup), float64(measured)))

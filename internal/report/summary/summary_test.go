@@ -164,3 +164,13 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("got\n%s", text)
 	}
 }
+
+// All of a file is measured: it has no duration that is known beforehand.
+func TestIntervalsOfAFile(t *testing.T) {
+	bins := measurement.Bins{Width: 0.1, Bytes: []float64{1e6, 1e6, 1e6}}
+	spec := measurement.Spec{Kind: measurement.FTP}.Defaults()
+	got := trialLines(spec, measurement.Trial{Outcome: measurement.Outcome{Throughput: &bins}}, Options{BinsOf: 0.2}, false)
+	if len(got) != 2 || strings.Contains(strings.Join(got, "\n"), "(") {
+		t.Errorf("%q", got)
+	}
+}
