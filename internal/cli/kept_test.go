@@ -38,4 +38,15 @@ func TestKeptTestsAreRuns(t *testing.T) {
 	if status, _, problems := command(t, "run", "--resume", dirs[0]); status != base.ExitUsage || !strings.Contains(problems, "cannot be resumed") {
 		t.Errorf("resumed: status %d: %s", status, problems)
 	}
+	// A folder that is taken is not offered for what cannot be done with it.
+	if status, _, problems := command(t, "test", "127.0.0.1:1", "-o", dirs[0]); status != base.ExitFailed || !strings.Contains(problems, "already holds a run; choose another folder") {
+		t.Errorf("taken: status %d: %s", status, problems)
+	}
+	begun := filepath.Join(folder, "a run")
+	st, err := store.Create(begun, store.Head{Name: "n", Blocks: 1})
+	testutil.OK(t, err)
+	testutil.OK(t, st.Close())
+	if _, _, problems := command(t, "test", "127.0.0.1:1", "-o", begun); !strings.Contains(problems, "continue it with hopbench run --resume '"+begun+"'") {
+		t.Error(problems)
+	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"modernc.org/sqlite" // the driver named "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // Store is an open run.
@@ -43,7 +45,7 @@ func Create(dir string, head Head) (*Store, error) {
 		// What is there is somebody's, unless it says that it is nothing.
 		switch err := s.check(); {
 		case err == nil:
-			return nil, errors.Join(fmt.Errorf("%s already holds a run; continue it with --resume %s or choose another folder with --out", dir, dir), s.Close())
+			return nil, errors.Join(s.taken(), s.Close())
 		case !errors.Is(err, ErrNoRun):
 			return nil, errors.Join(fmt.Errorf("%w; choose another folder with --out", err), s.Close())
 		}
@@ -52,6 +54,15 @@ func Create(dir string, head Head) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("begin a run in %s: %w; is the disk full or the folder read-only?", dir, err), s.Discard())
 	}
 	return s, nil
+}
+
+// taken says that the folder has a run, and what can be done with it.
+func (s *Store) taken() error {
+	there, err := s.Head()
+	if err != nil || there.Test != nil { // which nobody can continue
+		return fmt.Errorf("%s already holds a run; choose another folder with --out", s.dir)
+	}
+	return fmt.Errorf("%s already holds a run; continue it with hopbench run --resume %s or choose another folder with --out", s.dir, printable.ShellWord(s.dir))
 }
 
 // begin puts the tables and the head into the file, or nothing.
