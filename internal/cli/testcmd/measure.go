@@ -78,17 +78,22 @@ func keep(folder string, head store.Head) (*kept, error) {
 	return k, nil
 }
 
-// result is that of the trials so far, with a report where the run has a folder; nil
-// where nothing was measured, and then there is no folder either.
+// result is that of the trials so far, with a report where the run has a folder. Where
+// nothing was measured there is no folder any more.
 func (k *kept) result(ctx context.Context) (*result.Result, error) {
 	trials, err := k.keeper.Trials(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case k.store == nil:
+	}
+	if k.store != nil && len(trials) == 0 {
+		discarded := k.store
+		k.store = nil
+		if err := discarded.Discard(); err != nil {
+			return nil, err
+		}
+	}
+	if k.store == nil {
 		return runner.Result(k.head, trials)
-	case len(trials) == 0:
-		return nil, k.store.Discard()
 	}
 	if err := k.store.SetHead(k.head); err != nil {
 		return nil, err
@@ -263,7 +268,7 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	r.stopped(r.watch.Stopped())
 	r.head.Notes = f.notes(r.to, r.head.Test.Profile, r.plan.Steps())
 	result, err := r.result(ctx)
-	if result == nil || err != nil {
+	if err != nil {
 		return errors.Join(runErr, err)
 	}
 	if f.json {

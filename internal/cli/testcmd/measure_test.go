@@ -242,6 +242,33 @@ func TestKeptProfile(t *testing.T) {
 	}
 }
 
+// Stopped in its first test, a run with a folder says so like one without, and leaves no folder.
+func TestStoppedBeforeAnythingIsKept(t *testing.T) {
+	for _, line := range []string{"--only rr", "--only rr --versus 127.0.0.3"} {
+		dir := filepath.Join(t.TempDir(), "kept")
+		ctx, cancel := context.WithCancel(t.Context())
+		stop := func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind == measurement.Trace { // of the path, before a test
+				return directtest.Path(ctx, r, progress)
+			}
+			cancel()
+			return measurement.Outcome{}, ctx.Err()
+		}
+		run := measured
+		if strings.Contains(line, "--versus") {
+			run = versusMeasured
+		}
+		_, progress, err := run(t, ctx, line+" -o "+dir, stop)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "stopped after 0 ") || strings.Contains(progress, "report.html") {
+			t.Errorf("%s: %v\n%s", line, err, progress)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: its folder: %v", line, err)
+		}
+	}
+}
+
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "token")

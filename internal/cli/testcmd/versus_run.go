@@ -159,7 +159,7 @@ func (r *versusRun) event(e runner.Event) {
 func (r *versusRun) end(ctx context.Context, s base.Streams, f *testFlags, runErr error) error {
 	stopped := ctx.Err() != nil
 	result, err := r.result(context.WithoutCancel(ctx))
-	if result == nil || err != nil {
+	if err != nil {
 		return errors.Join(runErr, err)
 	}
 	done := len(result.Trials)
