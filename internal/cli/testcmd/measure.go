@@ -304,7 +304,7 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 func (f *testFlags) notes(to Target, isProfile bool, done []survey.Step) []string {
 	var notes []string
 	if i := slices.IndexFunc(done, func(s survey.Step) bool { return s.NoServer != "" }); i >= 0 {
-		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.Name, to.Port, f.remedy(done[i].NoServer)))
+		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.Name, to.Port, f.remedy(done[i])))
 	}
 	if !isProfile {
 		return notes
@@ -321,14 +321,21 @@ func (f *testFlags) notes(to Target, isProfile bool, done []survey.Step) []strin
 	return notes
 }
 
-// remedy is what to do where no server can be used.
-func (f *testFlags) remedy(reason probe.Reason) string {
-	stock := value[bool](f.options, "iperf3")
-	start, other := "run hopbench serve (see its --help about tokens)", "; for a stock iperf3 server add --iperf3"
-	if stock {
-		start, other = "run iperf3 -s, or hopbench serve --iperf3-open", ""
+// remedy is what to do where the server that a test needs cannot be used.
+func (f *testFlags) remedy(step survey.Step) string {
+	reason, stock, ftp := step.NoServer, step.Test.Spec.Tool == measurement.IPerf3, value[string](f.options, "ftp-server") != ""
+	what, start, other := "a hopbench serve of this version", "run hopbench serve (see its --help about tokens)", "; for a stock iperf3 server add --iperf3"
+	switch {
+	case stock:
+		what, start, other = "an iperf3 server", "run iperf3 -s, or hopbench serve --iperf3-open", ""
+	case ftp:
+		what, start, other = "an FTP server", "start the FTP server", ""
+	case value[bool](f.options, "iperf3"): // which other tests use
+		what, other = what+", which "+string(step.Test.Spec.Kind)+" needs", ""
 	}
 	switch {
+	case reason == probe.Unauthorized && ftp:
+		return "it does not let this user in; --ftp-user and --ftp-password-file name another"
 	case reason == probe.Unauthorized && stock:
 		return "it lets no iperf3 client in without a proof; a hopbench serve with a token needs --iperf3-open, or leave --iperf3 out here"
 	case reason == probe.Unauthorized && f.TokenFile == "":
@@ -336,10 +343,7 @@ func (f *testFlags) remedy(reason probe.Reason) string {
 	case reason == probe.Unauthorized:
 		return "its token is not that of " + f.TokenFile + "; both ends need the same"
 	case reason == probe.Protocol:
-		if stock {
-			return "what answers at that port is not an iperf3 server"
-		}
-		return "what answers at that port is not a hopbench serve of this version" + other
+		return "what answers at that port is not " + what + other
 	case reason == probe.Local:
 		return "this host could not connect, see above"
 	case reason == probe.Refused:

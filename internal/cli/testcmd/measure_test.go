@@ -168,6 +168,30 @@ func TestNoStockServer(t *testing.T) {
 	}
 }
 
+// What to do is of the server that the test needs, whatever others of the command line need.
+func TestNoServerOfTheTest(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for _, c := range []struct {
+		line      string
+		err       *probe.Error
+		says, not string
+	}{
+		{"--ftp-server h --ftp-path f", &probe.Error{Op: "log in", Reason: probe.Unauthorized, Err: errors.New("530")}, "--ftp-user", "token"},
+		{"--ftp-server h --ftp-path f", &probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "start the FTP server", "hopbench serve"},
+		{"--only rr,tcp --iperf3", &probe.Error{Op: "connect", Reason: probe.Protocol, Err: protocol.ErrMalformed}, "is not a hopbench serve of this version, which rr needs", "not an iperf3"},
+	} {
+		out, _, err := measured(t, t.Context(), c.line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind == measurement.TCP {
+				return directtest.Path(ctx, r, progress)
+			}
+			return measurement.Outcome{}, c.err
+		})
+		if said := strings.Join(strings.Fields(out[max(strings.Index(out, "note:"), 0):]), " "); err == nil || !strings.Contains(said, c.says) || strings.Contains(said, c.not) {
+			t.Errorf("%s, %v: %v\n%s", c.line, c.err, err, out)
+		}
+	}
+}
+
 // Interrupted, it shows what it has.
 func TestInterruptedProfileShowsWhatItHas(t *testing.T) {
 	for _, flags := range []string{"", "--json"} {
