@@ -140,6 +140,12 @@ func checkStarts(s measurement.Spec, p *Problems) {
 		p.add("waves", "add wave_every, such as 60s", "%d waves have no time from one to the next", s.Waves)
 	case s.WaveEvery > 0 && s.Waves == 0:
 		p.add("wave_every", "add waves, such as 10", "it is not said how many waves there are")
+	case s.StartSpan() == 0 && s.MaxWarmup+s.Duration > MaxSeconds:
+		option := "duration"
+		if s.MaxWarmup > s.Duration {
+			option = "max_warmup"
+		}
+		p.add(option, "shorten one of them", "a warm-up of %s and a duration of %s are more than %s together", format(Time, float64(s.MaxWarmup)), format(Time, float64(s.Duration)), format(Time, MaxSeconds))
 	case s.StartSpan()+s.MaxWarmup+s.Duration > MaxSeconds:
 		option := "ramp"
 		if s.Waves > 0 {
