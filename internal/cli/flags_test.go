@@ -104,6 +104,8 @@ func TestFlagErrors(t *testing.T) {
 		"-s":                                   "hopbench serve --open",
 		"-c h":                                 "hopbench test HOST",
 		"test h -P 0":                          "write 1 or more",
+		"test h -t 1ms":                        "1 flow of a profile: duration is 1ms; write a time from 10ms",
+		"test h -t 6h":                         "RTT under load of a profile: a test of this length may send",
 		"test h -P x":                          "not a number",
 		"test :5201":                           "no host is named",
 		"run routing-appliance --quick --full": "--full and --quick exclude each other",

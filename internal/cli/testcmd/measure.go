@@ -20,6 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -38,7 +39,16 @@ func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) 
 	if len(kinds) == 0 {
 		spec := measurement.Spec{Kind: measurement.TCP}
 		f.options.apply(&spec)
-		return survey.Options{Base: measurement.Spec{DSCP: spec.DSCP, Device: spec.Device}, Duration: spec.Duration}, nil
+		profile := survey.Options{Base: measurement.Spec{DSCP: spec.DSCP, Device: spec.Device}, Duration: spec.Duration}
+		for _, test := range profile.Left(nil) {
+			if test.Spec.Kind == measurement.UDP {
+				continue // its rate is not known yet
+			}
+			if err := kind.Check(test.Spec).Err(); err != nil {
+				return nil, fmt.Errorf("%s of a profile: %w", cmp.Or(test.Title, test.Name), err)
+			}
+		}
+		return profile, nil
 	}
 	var tests survey.List
 	for _, name := range kinds {
