@@ -11,7 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// What is wrong with the command line of an agent is said in a sentence with the way
+// What is wrong with the command line of an agent, or of a server, is said in a sentence with the way
 // out, with the status of a wrong command line.
 func TestAgentUsage(t *testing.T) {
 	t.Setenv(base.TokenFileEnv, "")
@@ -34,6 +34,8 @@ func TestAgentUsage(t *testing.T) {
 		{"agent --listen :5202 --allow-target fe80::7%eth0/64 --token-file " + token, "--allow-target"},
 		{"agent --listen :5202 --max-rate fast --token-file " + token, "--max-rate"},
 		{"agent install", "--token-file"},
+		{"serve -p 0 -B 0.0.0.0", "add --token-file FILE, or --open\n"},
+		{"serve -p 0 -B 192.0.2.1 --open", "--bind 192.0.2.1 is no address of this host"},
 		{"agent install --print=plan9 --token-file " + token, "darwin, linux, windows"},
 	} {
 		var out, err bytes.Buffer

@@ -116,8 +116,12 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 		bind = "127.0.0.1"
 	}
 	if bind != "" {
-		if _, err := netip.ParseAddr(bind); err != nil {
+		address, err := netip.ParseAddr(bind)
+		switch {
+		case err != nil:
 			return base.Usage(fmt.Errorf("--bind: %w", err))
+		case token == "" && !f.open && !address.Unmap().IsLoopback():
+			return base.Usage(fmt.Errorf("--bind %s: others can reach this address, and without a token anyone could aim traffic with this server: add --token-file FILE, or --open", bind))
 		}
 	}
 	warnOfToken(stderr, f.tokenFile, token)
@@ -206,6 +210,9 @@ func listen(ctx context.Context, server *probe.Server, bind string, port uint16)
 		if listener, err = server.Bind(tcp); err == nil {
 			return listener, nil
 		}
+	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, base.Usage(fmt.Errorf("--bind %s is no address of this host: %w", bind, err))
 	}
 	return nil, fmt.Errorf("%w; another program may have port %d, choose one with --port", err, port)
 }
