@@ -34,6 +34,8 @@ func TestAgentUsage(t *testing.T) {
 		{"agent --listen :5202 --allow-target fe80::7%eth0/64 --token-file " + token, "--allow-target"},
 		{"agent --listen :5202 --max-rate fast --token-file " + token, "--max-rate"},
 		{"agent install", "--token-file"},
+		{"serve -p 0 --max-flows 0", "must be more than 0"},
+		{"serve -p 0 --max-duration 0s", "must be more than 0"},
 		{"serve -p 0 -B 0.0.0.0", "add --token-file FILE, or --open\n"},
 		{"serve -p 0 -B 192.0.2.1 --open", "--bind 192.0.2.1 is no address of this host"},
 		{"agent install --print=plan9 --token-file " + token, "darwin, linux, windows"},
