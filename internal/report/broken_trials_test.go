@@ -1,12 +1,15 @@
 package report_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
@@ -41,4 +44,24 @@ func TestBrokenTrialsAreShown(t *testing.T) {
 	}
 	var back result.Result
 	testutil.OK(t, json.Unmarshal([]byte(texts["json"]), &back))
+}
+
+// A run that broke all trials of a test on a path has no level: it is not zero.
+func TestLevelOfBrokenTrialsInAComparison(t *testing.T) {
+	before, after := reporttest.Run(t, 8), reporttest.Run(t, 8)
+	for i := range after.Trials {
+		if trial := &after.Trials[i]; trial.Path == "one-appliance" && trial.Test == "latency" {
+			trial.Metrics = nil
+			trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoAnswers, Fatal: true, PathFailure: true}}}
+		}
+	}
+	c := &result.Comparison{Format: result.ComparisonFormat}
+	c.Changes, _ = analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{before}}, []analysis.Side{{Label: "B", Runs: []*result.Result{after}}}, analysis.DefaultOptions())
+	for width, want := range map[int]string{300: "RTT p50 3.05 ms — unbounded", 60: "RTT p50: 3.05 ms → —, unbounded, p"} {
+		var b bytes.Buffer
+		testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: width}))
+		if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, want) || strings.Contains(text, "0.00 ms") {
+			t.Errorf("%q is not said:\n%s", want, &b)
+		}
+	}
 }

@@ -77,14 +77,33 @@ func (s *sheet) add(c result.Effect, names, plain words.Names) {
 		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c)), cost: c})
 	}
 	metric := measurement.MetricOf(c.Metric)
-	column := words.NewColumn(metric.Unit, []float64{c.ReferenceMedian, c.Median}, nil)
+	before, after := levels(c, metric)
 	change, between := words.Size(c)
 	p := words.None
 	if c.PAdjusted != nil {
 		p = strings.TrimPrefix(strings.TrimPrefix(words.P(*c.PAdjusted), "p "), "= ")
 	}
-	s.Changes = append(s.Changes, []string{typeset.Line(plain.Subject(c)), typeset.Line(c.Test), typeset.Line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
+	s.Changes = append(s.Changes, []string{typeset.Line(plain.Subject(c)), typeset.Line(c.Test), typeset.Line(metric.Label), before, after,
 		change, between, p, typeset.Line(words.Verdict(c))})
+}
+
+// levels are those of both runs in one unit; a run that broke all trials has none.
+func levels(c result.Effect, metric measurement.Metric) (before, after string) {
+	var known []float64
+	if c.ReferenceBroken < c.ReferenceN {
+		known = append(known, c.ReferenceMedian)
+	}
+	if c.Broken < c.N {
+		known = append(known, c.Median)
+	}
+	column := words.NewColumn(metric.Unit, known, nil)
+	write := func(v float64, broken, n int) string {
+		if broken >= n {
+			return words.None
+		}
+		return column.Write(v)
+	}
+	return write(c.ReferenceMedian, c.ReferenceBroken, c.ReferenceN), write(c.Median, c.Broken, c.N)
 }
 
 // RunLine is a run in a line.

@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
@@ -30,7 +31,8 @@ func WriteComparison(w io.Writer, c *result.Comparison, o Options) error {
 		if len(s.Changes) > 0 {
 			fmt.Fprintln(&t.b)
 			t.grid(s.Changes, nil, func(r []string) string {
-				return fmt.Sprintf("%s, %s, %s: %s → %s, %s %s, p %s: %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8])
+				change := strings.TrimSpace(r[5] + " " + r[6])
+				return fmt.Sprintf("%s, %s, %s: %s → %s, %s, p %s: %s", r[0], r[1], r[2], r[3], r[4], change, r[7], r[8])
 			})
 		}
 		for _, b := range s.Below {
