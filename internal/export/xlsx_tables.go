@@ -53,12 +53,15 @@ func tables(r *result.Result) (out []table) {
 	}
 	effects := table{effectsSheet, []any{"path", "baseline", "test", "metric", "against_path", "against_baseline", "pairs", "broken_pairs", "median", "baseline_median", "ratio", "ratio_low", "ratio_high", "difference", "difference_low", "difference_high", "p", "p_adjusted", "verdict", "primary"}, nil}
 	for _, e := range r.Costs {
-		row := []any{text(e.Path), text(e.Baseline), text(e.Test), text(e.Metric), nil, nil, e.N, e.Broken, e.Median, e.ReferenceMedian, nil, known(e.Low), known(e.High), e.Difference, known(e.DifferenceLow), known(e.DifferenceHigh), known(e.P), known(e.PAdjusted), text(string(e.Verdict)), e.Primary}
+		row := []any{text(e.Path), text(e.Baseline), text(e.Test), text(e.Metric), nil, nil, e.N, e.Broken, median(e, e.Median, e.Broken), median(e, e.ReferenceMedian, e.ReferenceBroken), nil, known(e.Low), known(e.High), nil, known(e.DifferenceLow), known(e.DifferenceHigh), known(e.P), known(e.PAdjusted), text(string(e.Verdict)), e.Primary}
 		if e.Against != nil {
 			row[4], row[5] = text(e.Against.Path), text(e.Against.Baseline)
 		}
 		if e.Ratio != 0 {
 			row[10] = e.Ratio
+		}
+		if e.N > 0 && !e.EstimateUnbounded {
+			row[13] = e.Difference
 		}
 		effects.rows = append(effects.rows, row)
 	}
@@ -71,6 +74,14 @@ func tables(r *result.Result) (out []table) {
 		published.rows = append(published.rows, row)
 	}
 	return slices.DeleteFunc([]table{paths, hops, levels, effects, published}, func(t table) bool { return len(t.rows) == 0 })
+}
+
+// median is that of a side of an effect, of which so many trials broke: they have no value.
+func median(e result.Effect, v float64, broken int) any {
+	if broken >= e.N && e.Metric != measurement.BrokenTrials {
+		return nil
+	}
+	return v
 }
 
 // text is a text of a cell: of one line, and no longer than a cell holds.
