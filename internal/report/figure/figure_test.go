@@ -38,6 +38,23 @@ func TestFigureOfHops(t *testing.T) {
 	}
 }
 
+// The names stand where the lines end, also where a long trial has more samples than its
+// line has points.
+func TestNamesOfHopsInALongTrial(t *testing.T) {
+	m := report.New(reporttest.Watched(t))
+	trial := m.WatchedTrials(m.Paths[2], m.Tests[2])[0]
+	trial.Throughput = &measurement.Bins{Width: 0.1, Bytes: slices.Repeat([]float64{12.5e6}, 1800)}
+	trial.HopSeries = []measurement.HopSeries{reporttest.Counting("appliance", 0, trial.Throughput, 1)}
+	lines, _ := hopLines(trial, report.Framing{Headers: 66})
+	p := newPanel("x", "", "", nil, panelHeight)
+	p.x, p.y = axis{high: 180, from: p.left, to: p.right}, axis{high: 2e9, from: p.bottom, to: p.top}
+	for _, l := range p.hopLines(lines) {
+		if want := p.y.at(1e9); math.Abs(l.y-want) > 1 {
+			t.Errorf("%s of 1 Gbit/s is named at %v, want %v", l.label, l.y, want)
+		}
+	}
+}
+
 // Of many trials a median and a band are drawn, which hold what most of them were; each has its
 // line under the pointer. Of few, each has its line.
 func TestBandOfTrials(t *testing.T) {

@@ -115,11 +115,11 @@ func (panel *panel) hopLines(lines []hopLine) []endLabel {
 		}
 		var at []point
 		var tail []float64
-		for n, q := range minMax(l.points, int(panel.right-panel.left)) {
+		for _, q := range minMax(l.points, int(panel.right-panel.left)) {
 			at = append(at, point{panel.x.at(q.x), panel.y.at(q.y)})
-			if n >= len(l.points)*3/4 {
-				tail = append(tail, q.y)
-			}
+		}
+		for _, q := range l.points[len(l.points)*3/4:] {
+			tail = append(tail, q.y)
 		}
 		panel.polyline(at, class("s", i)+kind, l.label)
 		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(statistics.Median(tail))})
