@@ -42,6 +42,9 @@ func linearAxis(values []float64, fromZero bool, from, to float64, steps int) ax
 	}
 	if high-low <= math.Abs(high)*1e-9 {
 		pad := max(math.Abs(high)*0.1, 1e-12)
+		if high == 0 {
+			pad = 1 // nothing says how fine it should be
+		}
 		low, high = low-pad, high+pad
 		if fromZero {
 			low = max(low, 0)

@@ -141,6 +141,21 @@ func TestAxisTicks(t *testing.T) {
 }
 
 // TestMinMax holds that a reduced line keeps the extremes of every slice.
+// Where all is zero the axis is one of the unit, not of what rounding leaves of nothing.
+func TestAxisOfZeros(t *testing.T) {
+	for _, u := range []measurement.Unit{measurement.BitsPerSecond, measurement.SecondsUnit, measurement.Fraction} {
+		a := linearAxis([]float64{0, 0, 0}, true, 0, 100, 4)
+		if a.low != 0 || a.high != 1 {
+			t.Errorf("%s: from %v to %v", u, a.low, a.high)
+		}
+		for _, tick := range a.ticks(4, a.unitOf(u)) {
+			if len(tick.label) > 4 {
+				t.Errorf("%s: the tick %q", u, tick.label)
+			}
+		}
+	}
+}
+
 func TestMinMax(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(-1e6, 1e6), 1, 500).Draw(t, "values")
