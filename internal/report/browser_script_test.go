@@ -12,11 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	reporthtml "github.com/hopbench/hopbench/internal/report/html"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/testutil/browsertest"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // dragging draws the pointer over a chart.
@@ -258,5 +260,44 @@ func TestBrowserUsesThePage(t *testing.T) {
 			t.Errorf("%s: after Escape it has %v, ticks %q instead of %q", name, c.Left, c.After, c.Before)
 		}
 		t.Logf("%s: %s, %q of %q", name, c.Edges, c.Ticks, c.Before)
+	}
+}
+
+// Tables sort numbers as package words writes them, in base units.
+func TestBrowserSortsWhatReportsWrite(t *testing.T) {
+	var want []string
+	for _, column := range []struct {
+		unit   measurement.Unit
+		values []float64
+	}{
+		{measurement.Count, []float64{-3, 7, 99_900, 123_000, 1.5e6, 4e7}},
+		{measurement.SecondsPerByte, []float64{9.5e-10, 1.2e-9, 3e-6}},
+		{measurement.SecondsUnit, []float64{-2e-6, 5e-8, 4e-6, 3e-3, 2}},
+		{measurement.BitsPerSecond, []float64{9.9e8, 1.2e9, 1e12}},
+		{measurement.Bytes, []float64{1500, 1e4, 2e6}},
+		{measurement.Fraction, []float64{3e-9, 4e-5, 0.02}},
+	} {
+		var texts []string
+		for _, v := range column.values {
+			texts = append(texts, words.Value(v, column.unit))
+		}
+		want = append(want, strings.Join(texts, "|"))
+	}
+	list, err := json.Marshal(want)
+	testutil.OK(t, err)
+	var got []string
+	useInBrowser(t, htmlText(t, reporttest.Run(t, 10)), fmt.Sprintf(`const use = async frame => {
+  const trials = frame.contentDocument.querySelector("table.trials"), body = trials.tBodies[0];
+  return %s.map(texts => {
+    const values = texts.split("|").reverse();
+    [...body.rows].forEach((r, i) => { r.cells[4].textContent = values[i] ?? ""; });
+    const head = trials.tHead.rows[0].cells[4];
+    head.removeAttribute("aria-sort");
+    head.querySelector("button").click();
+    return [...body.rows].map(r => r.cells[4].textContent).filter(v => v !== "").join("|");
+  });
+};`, list), &got)
+	if !slices.Equal(got, want) {
+		t.Errorf("sorted are\n%q, want\n%q", got, want)
 	}
 }

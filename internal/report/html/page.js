@@ -36,12 +36,13 @@ const copyButton = (text, name) => {
 const plain = s => s.replace(/\s+/g, " ").trim();
 
 // size is the number that a cell begins with, in base units, or undefined: "1.2 Gbit/s" is 1.2e9.
-const prefixes = {n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 1024, Mi: 1048576, Gi: 1073741824};
+const prefixes = {p: 1e-12, n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 1024, Mi: 1048576, Gi: 1073741824};
 const size = s => {
-  const m = /^[+−-]?[\d  ,]*\.?\d+(?:e[+-]?\d+)?/.exec(s);
+  const m = /^[+−-]?[\d  ,]*\.?\d+(?:e[+−-]?\d+)?/.exec(s);
   if (!m) return undefined;
-  const unit = /^\s*((?:[KMG]i)|[nµmkKMGT])(?=bit|B|s|Hz|packets|pps|\/)/.exec(s.slice(m[0].length));
-  return parseFloat(m[0].replace("−", "-").replace(/[  ,]/g, "")) * (unit ? prefixes[unit[1]] : 1);
+  // A count in thousands has a prefix and no unit.
+  const unit = /^\s*((?:[KMG]i)|[pnµmkKMGT])(?=bit|B|s|Hz|packets|pps|\/)|^\s*([kM])(?![^\s,;)])/.exec(s.slice(m[0].length));
+  return parseFloat(m[0].replace(/−/g, "-").replace(/[  ,]/g, "")) * (unit ? prefixes[unit[1] ?? unit[2]] : 1);
 };
 
 // byCell orders rows by one cell: numbers before words, empty cells last.
