@@ -87,7 +87,7 @@ func phrases(s measurement.Spec) string {
 	add(s.ReceiverBurn > 0, "a receiving program that works %s for each 64 KiB", Time(s.ReceiverBurn))
 	add(s.MPTCP, "Multipath TCP")
 	parts = append(parts, datagramText(s)...)
-	add(s.RequestsPerSecond > 0, "%s requests/s at their intended times", quantity.Number(s.RequestsPerSecond, 0))
+	add(s.RequestsPerSecond > 0, "%s requests/s at their intended times", stated(s.RequestsPerSecond, quantity.Scale{Factor: 1}))
 	add(s.InFlight > 1, "%d requests in flight", s.InFlight)
 	add(s.Spin, "both ends poll")
 	add(s.Colocate, "both ends on one CPU")

@@ -2,6 +2,7 @@ package words
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	options "github.com/hopbench/hopbench/internal/kind"
@@ -28,6 +29,15 @@ func TestEveryOptionIsSaid(t *testing.T) {
 			if said := Spec(with) != Spec(without); said == slices.Contains(unsaid, o.Name) {
 				t.Errorf("%s of a %s test is said: %v", o.Name, name, said)
 			}
+		}
+	}
+}
+
+// A rate of requests below one is none of zero.
+func TestRequestsPerSecond(t *testing.T) {
+	for rate, want := range map[float64]string{0.5: "0.5 requests/s", 0.001: "0.001 requests/s", 1.5: "1.5 requests/s", 500: "500 requests/s", 12_500: "12500 requests/s"} {
+		if got := Spec(measurement.Spec{Kind: measurement.RR, RequestsPerSecond: rate}); !strings.Contains(got, ", "+want+" at") {
+			t.Errorf("%v requests a second are written %q, want %q", rate, got, want)
 		}
 	}
 }
