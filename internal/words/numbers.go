@@ -54,6 +54,9 @@ func Ratio(x float64) string {
 	return quantity.Ratio(x) + "×"
 }
 
+// mostDecimals bounds those of an estimate: one lost packet of millions must not read as none.
+const mostDecimals = 6
+
 // RatioEstimate writes a ratio and its interval: "3.71×" and "[3.69, 3.74]".
 // The interval may be absent.
 func RatioEstimate(x float64, low, high *float64) (ratio, between string) {
@@ -62,7 +65,7 @@ func RatioEstimate(x float64, low, high *float64) (ratio, between string) {
 	}
 	decimals := quantity.RatioDecimals(x)
 	if *high-*low < 2*math.Pow(10, -float64(decimals)) {
-		decimals = min(decimals+1, 4)
+		decimals = min(decimals+1, mostDecimals)
 	}
 	write := func(v float64) string { return quantity.Number(v, decimals) }
 	return write(x) + "×", Interval(*low, *high, write)
@@ -118,13 +121,13 @@ func estimateIn(s quantity.Scale, v float64, low, high *float64, least int, sign
 	}
 	// Two digits of the farther limit, as the bound has that excludes it.
 	least = max(least, quantity.Decimals(max(math.Abs(l), math.Abs(h)), 2))
-	decimals = min(4, max(least, decimals))
+	decimals = min(mostDecimals, max(least, decimals))
 	vanishes := func(x float64) bool { return x != 0 && math.Abs(x) < 0.5*math.Pow(10, -float64(decimals)) }
 	if vanishes(v) && decimals < 4 {
 		decimals++
 	}
 	// Nor does an interval without 0 reach it by rounding.
-	for l*h > 0 && vanishes(min(math.Abs(l), math.Abs(h))) && decimals < 6 {
+	for l*h > 0 && vanishes(min(math.Abs(l), math.Abs(h))) && decimals < mostDecimals {
 		decimals++
 	}
 	return Unit(write(v, decimals), s.Name), Interval(l, h, func(x float64) string {
