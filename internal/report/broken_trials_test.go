@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
@@ -62,6 +63,23 @@ func TestLevelOfBrokenTrialsInAComparison(t *testing.T) {
 		testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: width}))
 		if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, want) || strings.Contains(text, "0.00 ms") {
 			t.Errorf("%q is not said:\n%s", want, &b)
+		}
+	}
+}
+
+// The table says that trials broke also where all did.
+func TestCellOfBrokenTrials(t *testing.T) {
+	for broken, want := range map[int]string{2: "6 of 8 blocks, 2 broken", 8: "0 of 8 blocks, 8 broken"} {
+		r := reporttest.Run(t, 8)
+		for i := range r.Trials {
+			if trial := &r.Trials[i]; trial.Path == "one-appliance" && trial.Test == "flows-1" && trial.Block <= broken {
+				trial.Metrics = nil
+				trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoBytes, Fatal: true, PathFailure: true}}}
+			}
+		}
+		reporttest.Analyse(r)
+		if got := report.New(r).Table.Rows[1].Cells[2].Blocks; got != want {
+			t.Errorf("%d broken: %q, want %q", broken, got, want)
 		}
 	}
 }

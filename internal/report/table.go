@@ -128,6 +128,8 @@ func (m *Model) tableCell(p Path, t Test) Cell {
 		if by, ok := m.Scaled(); ok && t.Primary.ScalesWithRate {
 			out.Scaled = words.Value(c.Median*by, t.Primary.Unit)
 		}
+	} else {
+		broken = m.brokenBlocks(p, t)
 	}
 	if blocks := m.Run.Experiment.Blocks; n < blocks {
 		out.Blocks = fmt.Sprintf("%d of %s", n, quantity.Count(blocks, "block"))
@@ -142,6 +144,18 @@ func (m *Model) tableCell(p Path, t Test) Cell {
 		out.ShowsFrom = words.Detectable(*c)
 	}
 	return out
+}
+
+// brokenBlocks counts the blocks in which a path broke its trial of a test. Where it broke
+// all of them there is no cell that would say it.
+func (m *Model) brokenBlocks(p Path, t Test) int {
+	blocks := map[int]bool{}
+	for i := range m.Run.Trials {
+		if trial := &m.Run.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Broken {
+			blocks[trial.Block] = true
+		}
+	}
+	return len(blocks)
 }
 
 // publishedIn lists the published figures of a cell: the one on the primary
