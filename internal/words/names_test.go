@@ -53,6 +53,19 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// A measured share of zero has the interval that it has.
+func TestMeasuredZero(t *testing.T) {
+	low, high, percent := 0.0, 0.00384, quantity.ScaleFor(measurement.Fraction, 0)
+	for want, write := range map[string]func() (string, string){
+		"0.000 % [0.000, 0.384]": func() (string, string) { return Measured(0, &low, &high, percent) },
+		"0 %":                    func() (string, string) { return Measured(0, nil, nil, percent) },
+	} {
+		if got := plain(joined(write())); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // A column has one unit and one number of decimals, unless its values are too
 // far apart. A trace's hops are counts: nobody reads of 2.00 hops.
 func TestColumn(t *testing.T) {

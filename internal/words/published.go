@@ -15,7 +15,11 @@ const PublishedTitle = "Published and measured"
 
 // Measured writes what was measured of a figure, and its interval, in a unit.
 func Measured(v float64, low, high *float64, s quantity.Scale) (measured, between string) {
-	d := quantity.Decimals(v/s.Factor, 3)
+	digits := v
+	if v == 0 && high != nil { // a median of zero has no digits, its interval may
+		digits = *high
+	}
+	d := quantity.Decimals(digits/s.Factor, 3)
 	if whole(s) && v == math.Trunc(v) {
 		d = 0 // whole counts, such as hops
 	}
