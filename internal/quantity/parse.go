@@ -115,6 +115,11 @@ func suggestRate(number, suffix string) string {
 			return ""
 		}
 		value.Mul(value, factor(8))
+		if prefix != "" && strings.HasPrefix(lower, "i") { // MiB: 1024 where MB has 1000
+			for range strings.Index("kMGT", prefix) + 1 {
+				value.Mul(value, big.NewRat(1024, 1000))
+			}
+		}
 		return fmt.Sprintf("rates count bits, so write %s%sbit", decimalText(value), prefix)
 	case lower == "b" || lower == "bit" || lower == "bits" || (lower == "" && prefix != ""):
 		return "write " + number + prefix + "bit"

@@ -62,6 +62,7 @@ func TestParseRefuses(t *testing.T) {
 		{rate, "1.2Gbps", `unknown unit "Gbps" in rate "1.2Gbps"; write 1.2Gbit`},
 		{rate, "1Gb/s", "write 1Gbit"}, {rate, "1gbit", "write 1Gbit"}, {rate, "1Kbit", "write 1kbit"}, {rate, "5bps", "write 5bit"},
 		{rate, "3M", "write 3Mbit"}, {rate, "1mbits", "write 1Mbit"}, {rate, "1.5GB/s", "rates count bits, so write 12Gbit"},
+		{rate, "100MiB/s", "rates count bits, so write 838.8608Mbit"}, {rate, "1KiB", "rates count bits, so write 8.192kbit"},
 		{rate, "1MBps", "write 8Mbit"}, {rate, "9parsecs", "write bit, kbit"},
 		{rate, "", "does not start with a number"}, {rate, "fast", "does not start with a number"}, {rate, "-1Gbit", "negative"},
 		{rate, "1", "has no unit"}, {rate, "1 Gbit", "write 1Gbit"}, {rate, "1..2Gbit", "does not start"}, {rate, ".5Gbit", "does not start"},
