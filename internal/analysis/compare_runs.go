@@ -48,12 +48,12 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 			n.Run = side.Label
 			notes = append(notes, n)
 		}
-		common, lacked := commonTests(before, after)
+		tests, lackingTests := commonTests(before, after)
+		for _, t := range lackingTests {
+			notes = append(notes, result.Note{Code: result.NoteNoTest, Run: side.Label, Test: t.Name})
+		}
 		for _, contrast := range contrasts {
-			for _, t := range lacked {
-				notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Test: t.Name})
-			}
-			for _, t := range common {
+			for _, t := range tests {
 				if why := oldFormat(contrast, t, before, after); why != nil {
 					why.Run, why.ReferenceRun = side.Label, reference.Label
 					notes = append(notes, *why)
@@ -160,18 +160,20 @@ func commonContrasts(before, after []sideRun) (common []result.Contrast, lacking
 	return common, lacking
 }
 
-// commonTests are the tests of the first run that all have, and those that some lack.
-func commonTests(before, after []sideRun) (common, lacked []result.TestInfo) {
+// commonTests are the tests of the first run that all have, and the others of those that
+// are compared at all.
+func commonTests(before, after []sideRun) (common, lacking []result.TestInfo) {
 	for _, t := range before[0].tests {
-		if slices.ContainsFunc(slices.Concat(before, after), func(r sideRun) bool {
+		switch {
+		case !slices.ContainsFunc(slices.Concat(before, after), func(r sideRun) bool {
 			return !slices.ContainsFunc(r.tests, func(u result.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
-		}) {
-			lacked = append(lacked, t)
-		} else {
+		}):
 			common = append(common, t)
+		case slices.ContainsFunc(measurement.MetricsOf(t.Spec.Kind), func(m measurement.Metric) bool { return m.Compared }):
+			lacking = append(lacking, t)
 		}
 	}
-	return common, lacked
+	return common, lacking
 }
 
 // oldFormat says why a test of a run of format 1 cannot be compared, nil where it

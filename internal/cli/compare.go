@@ -66,8 +66,8 @@ The exit status is 0 after a comparison, 1 if something failed, 2 if the command
 line or a file is wrong, and 3 if --fail-on found something. "cost" means a primary
 metric that is worse than in the reference, beyond chance and by at least the
 smallest effect that matters; "not-shown-equal" one that is not shown to be as
-good, possibly for lack of blocks, or of any trial that counts; "published" a figure
-outside its tolerance.`,
+good, possibly for lack of blocks, or because a run lacks a path, a test or all
+trials of one; "published" a figure outside its tolerance.`,
 		Example: `  hopbench compare hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench compare before/ after/ --fail-on cost
   hopbench compare --reference old1,old2,old3 new1 new2 new3 --fail-on not-shown-equal
@@ -223,9 +223,6 @@ func (f compareFlags) print(s base.Streams, c *result.Comparison) error {
 	return terminal.WriteComparison(s.Out, c, runs.Layout(s.Out))
 }
 
-// uncompared are the notes on what the reference has and no comparison says anything of.
-var uncompared = []result.NoteCode{result.NoteNoPath, result.NoteNothingToCompare, result.NoteOldFormat}
-
 // verdict is the exit status that --fail-on asks for, with what led to it.
 func (f compareFlags) verdict(s base.Streams, c *result.Comparison, tell live.Steps) error {
 	var found []string
@@ -239,9 +236,9 @@ func (f compareFlags) verdict(s base.Streams, c *result.Comparison, tell live.St
 		}
 	}
 	if slices.Contains(f.failOn, failOnNotShownEqual) {
-		for _, note := range c.Notes {
-			if slices.Contains(uncompared, note.Code) {
-				found = append(found, strings.TrimSuffix(names.Note(note), "."))
+		for _, n := range c.Notes {
+			if n.LeavesOut() {
+				found = append(found, strings.TrimSuffix(names.Note(n), "."))
 			}
 		}
 	}

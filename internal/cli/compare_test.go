@@ -67,50 +67,6 @@ func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-// What the reference measured and the other run did not is not shown to be equal: a pipeline
-// must not pass because every trial of a test was excluded.
-func TestFailOnNotShownEqualOfWhatWasNotMeasured(t *testing.T) {
-	dir := writeRun(t, 0.356e9)
-	whole, err := runs.Load(t.Context(), dir)
-	testutil.OK(t, err)
-	second := whole.Tests[0]
-	second.Name = "flows-2"
-	whole.Tests = append(whole.Tests, second)
-	for _, trial := range slices.Clone(whole.Trials) {
-		trial.ID, trial.Test = trial.ID+"-2", second.Name
-		whole.Trials = append(whole.Trials, trial)
-	}
-	written := func(r result.Result) string {
-		t.Helper()
-		var b bytes.Buffer
-		testutil.OK(t, data.Write(&b, &r))
-		file := filepath.Join(t.TempDir(), "result.json")
-		testutil.OK(t, os.WriteFile(file, b.Bytes(), 0o666))
-		return file
-	}
-	excluded, lacking := *whole, *whole
-	excluded.Trials = slices.Clone(whole.Trials)
-	for i := range excluded.Trials {
-		if excluded.Trials[i].Test == second.Name && excluded.Trials[i].Path == "one-appliance" {
-			excluded.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, CPUBusy: 1}}}
-		}
-	}
-	lacking.Tests = whole.Tests[:1]
-	reference := written(*whole)
-	for name, c := range map[string]struct {
-		run    string
-		status int
-	}{"the same": {reference, 0}, "all excluded": {written(excluded), 3}, "no such test": {written(lacking), 3}} {
-		status, stdout, stderr := command(t, "compare", reference, c.run, "--fail-on", "not-shown-equal")
-		if status != c.status || (c.status == 3) != strings.Contains(stderr, "flows-2: no trial of A or of B counts") {
-			t.Errorf("%s: status %d, want %d\n%s\n%s", name, status, c.status, stdout, stderr)
-		}
-		if status, _, stderr = command(t, "compare", reference, c.run, "--fail-on", "cost"); status != 0 {
-			t.Errorf("%s, --fail-on cost: status %d, %s", name, status, stderr)
-		}
-	}
-}
-
 func TestCompareStatus(t *testing.T) {
 	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
 	empty, other := t.TempDir(), filepath.Join(t.TempDir(), "other.json")
@@ -164,6 +120,61 @@ func TestCompareStatus(t *testing.T) {
 		}
 		if c.status != 0 && c.status != 3 && stdout != "" {
 			t.Errorf("compare %q failed and printed %s", c.args, stdout)
+		}
+	}
+}
+
+// What a later run lacks is not shown to be as good as before: a pipeline must not pass
+// because nothing was measured.
+func TestNotShownEqualWithoutMeasurement(t *testing.T) {
+	good := writeRun(t, 0.356e9)
+	for name, c := range map[string]struct {
+		change func(*result.Result)
+		want   string
+	}{
+		"all trials of a test excluded": {func(r *result.Result) {
+			for i := range r.Trials {
+				if r.Trials[i].Test == "flows-1" {
+					r.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
+				}
+			}
+		}, "one-appliance, flows-1: not compared, since no trial of A, or none of B, counts"},
+		"no such test": {func(r *result.Result) {
+			r.Tests = r.Tests[1:]
+			r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return t.Test == "flows-1" })
+		}, `B has no test "flows-1" of the same kind`},
+		"no such path": {func(r *result.Result) {
+			r.Paths = slices.DeleteFunc(r.Paths, func(p result.PathInfo) bool { return p.Name == "one-appliance" })
+			r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return t.Path == "one-appliance" })
+		}, `B has no path "one-appliance"`},
+	} {
+		var before, after result.Result
+		for _, r := range []*result.Result{&before, &after} {
+			text, err := os.ReadFile(filepath.Join(good, "result.json"))
+			testutil.OK(t, err)
+			testutil.OK(t, json.Unmarshal(text, r))
+			// Something else is left to be compared.
+			r.Paths = append(r.Paths, result.PathInfo{Name: "other"})
+			r.Tests = append(r.Tests, result.TestInfo{Name: "flows-2", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2}})
+			for _, trial := range slices.Clone(r.Trials) {
+				trial.Path, trial.Test = strings.Replace(trial.Path, "one-appliance", "other", 1), "flows-2"
+				r.Trials = append(r.Trials, trial)
+			}
+		}
+		c.change(&after)
+		var folders []string
+		for _, r := range []*result.Result{&before, &after} {
+			var b bytes.Buffer
+			testutil.OK(t, data.Write(&b, r))
+			folders = append(folders, t.TempDir())
+			testutil.OK(t, os.WriteFile(filepath.Join(folders[len(folders)-1], "result.json"), b.Bytes(), 0o666))
+		}
+		status, stdout, stderr := command(t, "compare", folders[0], folders[1], "--fail-on", "not-shown-equal")
+		if status != base.ExitFound || !strings.Contains(stderr, c.want) || !strings.Contains(stdout, "other: no change larger than") {
+			t.Errorf("%s: status %d\n%s\n%s\nwant %q", name, status, stdout, stderr, c.want)
+		}
+		if status, _, stderr := command(t, "compare", folders[0], folders[1], "--fail-on", "cost"); status != 0 {
+			t.Errorf("%s: no cost is shown, and the status is %d: %s", name, status, stderr)
 		}
 	}
 }

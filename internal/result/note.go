@@ -33,6 +33,7 @@ const (
 	NotePathsDiffer      NoteCode = "paths_differ"        // in their hops
 	NoteRelativeMachines NoteCode = "relative_machines"   // two machines, and figures that depend on them
 	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other, or a comparison of it
+	NoteNoTest           NoteCode = "no_test"             // a run lacks a test of the other
 	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of one of two runs counts
 	NoteOldFormat        NoteCode = "old_format"          // a test of a run of format 1 cannot be compared
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
@@ -49,7 +50,16 @@ const (
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteCutShort, NoteSameHops, NoteTunnelMeetsRules}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNoTest, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteCutShort, NoteSameHops, NoteTunnelMeetsRules}
+}
+
+// LeavesOut says that a note names something of the first of two runs that is not compared.
+func (n Note) LeavesOut() bool {
+	switch n.Code {
+	case NoteNoPath, NoteNoTest, NoteNothingToCompare, NoteOldFormat:
+		return true
+	}
+	return false
 }
 
 // Note is something that a reader must know: a code and its parameters.

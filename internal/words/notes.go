@@ -95,6 +95,9 @@ var notes = map[result.NoteCode]note{
 		}
 		return fmt.Sprintf("%s has no path %q.", x.Run, x.Path)
 	}},
+	result.NoteNoTest: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("%s has no test %q of the same kind.", x.Run, x.Test)
+	}},
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
 		return fmt.Sprintf("%s, %s: not compared, since no trial of %s, or none of %s, counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
 	}},
@@ -137,7 +140,7 @@ var notes = map[result.NoteCode]note{
 // ofOneRun are the codes that speak of what is wrong in a run, not of how it
 // differs from another.
 func ofOneRun(x result.Note) bool {
-	return x.Run != "" && x.ReferenceRun == "" && x.Code != result.NoteNoPath
+	return x.Run != "" && x.ReferenceRun == "" && x.Code != result.NoteNoPath && x.Code != result.NoteNoTest
 }
 
 // Note writes a note as a sentence or a few.
