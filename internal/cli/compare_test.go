@@ -15,7 +15,6 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
-	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/result"

@@ -111,7 +111,7 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 	if err != nil {
 		return err
 	}
-	if f.maxClients == 0 || f.maxFlows == 0 || f.maxDuration == 0 {
+	if f.maxClients <= 0 || f.maxFlows <= 0 || f.maxDuration <= 0 {
 		return base.Usage(errors.New("--max-clients, --max-flows and --max-duration must be more than 0"))
 	}
 	bind := f.bind
