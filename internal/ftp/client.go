@@ -201,7 +201,10 @@ func (c *Client) Size() (int64, error) {
 	if err != nil {
 		return 0, &told{fmt.Errorf("ask for the size of %s: %w", c.o.Path, err)}
 	}
-	if n < 1 || n > MaxFileBytes {
+	if n == 0 {
+		return 0, fmt.Errorf("%s is empty: name a file that takes long enough for a rate", c.o.Path)
+	}
+	if n < 0 || n > MaxFileBytes {
 		return 0, fmt.Errorf("%w: %s has %d bytes, must be 1 to %d", ErrMalformed, c.o.Path, n, int64(MaxFileBytes))
 	}
 	return n, nil

@@ -92,6 +92,7 @@ func TestHostileServers(t *testing.T) {
 		"control connection lost": {"12345", map[string]string{"RETR": "150 here\r\nEND"}, "end the transfer"},
 		"no such file":            {"", map[string]string{"RETR": "550 gone\r\n"}, `550 "gone"`},
 		"size of a negative":      {"", map[string]string{"SIZE": "213 -1\r\n"}, "must be 1 to"},
+		"an empty file":           {"", map[string]string{"SIZE": "213 0\r\n"}, "is empty: name a file"},
 		"size beyond all":         {"", map[string]string{"SIZE": "213 99999999999999999999\r\n"}, "ask for the size"},
 		"no size":                 {"", map[string]string{"SIZE": "500 what\r\n"}, `500 "what"`},
 		"another host, not asked": {"12345", map[string]string{"EPSV": "500 no\r\n", "PASV": "227 (192,0,2,1,0,PORT)\r\n"}, ""},
