@@ -305,3 +305,12 @@ func (m *Model) TestLabel(name string) string {
 
 // PathColours is how many colours the style sheet has for paths.
 const PathColours = 7
+
+// PathColour is the number of a path's colour by its position; the first is the
+// baseline's grey.
+func PathColour(path int) int {
+	if path >= PathColours {
+		path = 1 + (path-1)%(PathColours-1)
+	}
+	return path
+}

@@ -41,7 +41,7 @@ func (m *Model) Drawings() []Drawing {
 		if p.Info == nil {
 			continue
 		}
-		r := Drawing{Index: min(i, PathColours-1), Label: p.Label, Baseline: p.Baseline}
+		r := Drawing{Index: PathColour(i), Label: p.Label, Baseline: p.Baseline}
 		if p.Info.VariantOf != "" {
 			r.Variant = "on the nodes and addresses of " + m.PathLabel(p.Info.VariantOf)
 		}

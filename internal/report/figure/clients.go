@@ -98,7 +98,7 @@ func ClientFigures(m *report.Model) []Clients {
 				clients = countedClients(p, trial)
 			}
 			if c.join(clients) {
-				c.Paths = append(c.Paths, PathLegend{pathColour(p), m.Paths[p].Label})
+				c.Paths = append(c.Paths, PathLegend{report.PathColour(p), m.Paths[p].Label})
 				said = append(said, trialText(trial, clients, sampled))
 			}
 		}

@@ -174,13 +174,4 @@ func (p *panel) endLabels(labels []endLabel) {
 func (p *panel) done() template.HTML { return p.end() }
 
 // class names the stroke (s) or fill (f) colour of a path by its position.
-func class(kind string, path int) string { return kind + strconv.Itoa(pathColour(path)) }
-
-// pathColour is the number of a path's colour by its position; the first is the
-// baseline's grey.
-func pathColour(path int) int {
-	if path >= report.PathColours {
-		path = 1 + (path-1)%(report.PathColours-1)
-	}
-	return path
-}
+func class(kind string, path int) string { return kind + strconv.Itoa(report.PathColour(path)) }
