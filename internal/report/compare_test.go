@@ -122,7 +122,7 @@ func TestPublishedTableSaysWhyNothingWasMeasured(t *testing.T) {
 	r.Trials = slices.DeleteFunc(r.Trials, func(trial measurement.Trial) bool { return trial.Path == "two-appliances" })
 	r.Published = analysis.ComparePublished(r, r.Experiment.Published)
 	page := string(htmlText(t, r))
-	for _, want := range []string{"None of its trials counts: gates excluded all 1", "None of its counted trials has this metric", "It has no trial", `<td role="cell" class="v-open">not measured</td>`} {
+	for _, want := range []string{"None of its trials counts: gates excluded, or the path broke, all 1", "None of its counted trials has this metric", "It has no trial", `<td role="cell" class="v-open">not measured</td>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}

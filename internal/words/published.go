@@ -34,7 +34,7 @@ func Measured(v float64, low, high *float64, s quantity.Scale) (measured, betwee
 var missing = map[result.Missing]func(p result.PublishedComparison) string{
 	result.MissingTrial: func(result.PublishedComparison) string { return "it has no trial" },
 	result.MissingAllExcluded: func(p result.PublishedComparison) string {
-		return fmt.Sprintf("none of its trials counts: gates excluded all %d", p.ExcludedTrials)
+		return fmt.Sprintf("none of its trials counts: gates excluded, or the path broke, all %d", p.ExcludedTrials)
 	},
 	result.MissingMetric: func(result.PublishedComparison) string {
 		return "none of its counted trials has this metric"
