@@ -25,10 +25,9 @@ type sheet struct {
 
 // place is where a sample of a flow belongs.
 type place struct {
-	trial string
-	pair  int32
-	at    int64 // in steps
-	step  float64
+	trial    string
+	pair     int32
+	at, step float64 // seconds
 }
 
 // sheets adds the flows of each pair up, client by client in the order of their first
@@ -56,15 +55,15 @@ func (r Run) sheets() ([]*sheet, error) {
 		}
 		if row.Flow > 0 {
 			if row.Step < 1 {
-				row.Step = 1
+				row.Step, row.At = 1, math.Floor(row.At)
 			}
-			at := place{row.Trial, row.Pair, int64(math.Floor(row.At / row.Step)), row.Step}
+			at := place{row.Trial, row.Pair, row.At, row.Step} // which all flows of a reading share
 			if i, ok := index[at]; ok {
 				s.steps[i].add(row)
 				continue
 			}
 			index[at] = len(s.steps)
-			row.At, row.Flow = nanoseconds(float64(at.at)*row.Step), 0
+			row.Flow = 0
 			row = row.own()
 		}
 		// A time is what an agent says it is: what all clients together take is bounded, too.

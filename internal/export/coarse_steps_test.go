@@ -1,0 +1,71 @@
+package export
+
+import (
+	"errors"
+	"iter"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// Samples that an agent merged, as it could not send them, begin where the finer ones before
+// them end, which is at no multiple of their steps: they stay there, and no moment has the
+// bytes of two.
+func TestCoarseStepsStayInTheirPlace(t *testing.T) {
+	const rate = 1000 // bytes a second of each of two flows
+	coder, err := samples.NewCoder()
+	testutil.OK(t, err)
+	outbox := samples.NewOutbox(coder, 1<<30)
+	block := func(step time.Duration, ats ...time.Duration) samples.Block {
+		var all []samples.Sample
+		for flow := 1; flow <= 2; flow++ {
+			for _, at := range ats {
+				all = append(all, samples.Sample{At: at, Flow: flow, Bytes: int64(rate * step.Seconds())})
+			}
+		}
+		testutil.OK(t, errors.Join(outbox.Add("t", 1, 1, step, all), outbox.Acknowledge(0, 1<<30)))
+		b, _ := outbox.Next()
+		return b
+	}
+	blocks := []samples.Block{
+		block(time.Second, 0, 1000200*time.Microsecond, 1999900*time.Microsecond), // clocks are never even
+		block(10*time.Second, 3*time.Second, 13*time.Second),
+	}
+	r := Run{
+		Result: &result.Result{
+			Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
+			Tests: []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}},
+			Trials: []measurement.Trial{{ID: "t", Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true},
+				Outcome: measurement.Outcome{Pairs: []measurement.Pair{{Source: "c1", Destination: "s1"}, {Source: "c2", Destination: "s2"}}}}},
+		},
+		Agents: func(string) ([]string, error) { return []string{"c1", "c2"}, nil },
+		Blocks: func(string) iter.Seq2[samples.Block, error] {
+			return func(yield func(samples.Block, error) bool) {
+				for _, b := range blocks {
+					if !yield(b, nil) {
+						return
+					}
+				}
+			}
+		},
+	}
+	all, err := r.sheets()
+	testutil.OK(t, err)
+	var got [][3]float64
+	for _, s := range all[0].steps {
+		got = append(got, [3]float64{s.At, s.Step, s.throughput()})
+	}
+	if want := [][3]float64{{0, 1, 16000}, {1.0002, 1, 16000}, {1.9999, 1, 16000}, {3, 10, 16000}, {13, 10, 16000}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the client has %v, want %v", got, want)
+	}
+	for i, v := range r.lines(all)[0].throughput {
+		if at := 10 * float64(i); at+10 <= 23 && (v < 15990 || v > 16010) {
+			t.Errorf("from %v s on all clients together have %v bit/s", at, v)
+		}
+	}
+}
