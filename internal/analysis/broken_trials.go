@@ -31,7 +31,9 @@ func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Op
 		}
 		return 0
 	}
-	takePairs(c, set.blocks, set.judged(base), set.judged(other), func(block int) bool {
+	judgedBase, judgedOther := set.judged(base), set.judged(other)
+	brokenAlone(c, set, base, other, judgedBase, judgedOther)
+	takePairs(c, set.blocks, judgedBase, judgedOther, func(block int) bool {
 		c.base, c.other = append(c.base, broke(base, block)), append(c.other, broke(other, block))
 		c.effects = append(c.effects, broke(other, block)-broke(base, block))
 		c.ReferenceBroken += int(broke(base, block))
@@ -48,6 +50,20 @@ func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Op
 		c.judgeP(statistics.SignedRankP(c.effects))
 	}
 	return c
+}
+
+// brokenAlone counts the trials that a path broke in blocks in which the other side has no
+// outcome: they are in no pair, and not to be forgotten.
+func brokenAlone[V any](c *costEstimate, set *dataset, base, other cellKey, ofBase, ofOther map[int]V) {
+	alone := func(k cellKey, with map[int]V) (n int) {
+		for block := range set.broken[k] {
+			if _, has := with[block]; !has {
+				n++
+			}
+		}
+		return n
+	}
+	c.ReferenceBrokenAlone, c.BrokenAlone = alone(base, ofOther), alone(other, ofBase)
 }
 
 // judged are the blocks in which a cell has an outcome.

@@ -59,6 +59,10 @@ func TestOutcomes(t *testing.T) {
 			"hop: broke 2 of 10 trials of flows-1, direct none: not resolved; needs about "}},
 		{"one of twenty broken", quiet("direct", 20, 0), broken(quiet("hop", 20, 4), 1), result.NotResolved, []result.Withheld{result.WithheldBroken}, result.NotResolved, []string{
 			"where 5 % matters. The verdict is withheld: it broke 1 of 20 trials, direct none"}},
+		{"broken where the baseline is missing", missing(quiet("direct", 20, 0), 1), broken(quiet("hop", 20, 4), 1), result.NotResolved, []result.Withheld{result.WithheldBroken}, result.NotResolved, []string{
+			"The verdict is withheld: it broke none of 19 trials, direct none, and 1 where direct has none",
+			"hop: broke none of 19 trials of flows-1, direct none, and 1 where direct has none: not resolved"}},
+		{"the baseline broken where the path is missing", broken(quiet("direct", 20, 0), 1), missing(quiet("hop", 20, 4), 1), result.NoCost, nil, result.NotResolved, nil},
 		{"the baseline broken", broken(quiet("direct", 20, 0), 13), quiet("hop", 20, 4), result.Gains, nil, result.Gains, []string{
 			"hop: gains goodput, flows-1 beyond any bound (1.00 Gbit/s → 1.00 Gbit/s); unbounded, since it broke none of 20 trials, direct 13",
 			"hop: breaks none of 20 trials of flows-1, direct 13"}},

@@ -162,6 +162,7 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	}
 	var logs, differences []float64
 	ratios := true
+	brokenAlone(c, set, cellKey{contrast.Baseline, test.Name}, cellKey{contrast.Path, test.Name}, base, other)
 	takePairs(c, set.blocks, base, other, func(block int) bool {
 		a, b := base[block], other[block]
 		if m.ByRatio() && a <= 0 && b <= 0 && a == b && !math.IsInf(a, 0) {

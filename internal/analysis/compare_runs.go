@@ -217,7 +217,7 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
 			s.logs, s.differences, s.levels, s.baseline = c.logs, c.differences, c.other, c.base
-			s.broken, s.referenceBroken, s.bothBroken = c.Broken, c.ReferenceBroken, c.bothBroken
+			s.broken, s.referenceBroken, s.bothBroken = c.Broken+c.BrokenAlone, c.ReferenceBroken+c.ReferenceBrokenAlone, c.bothBroken
 			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
 			levels := r.outcomes(contrast.Path, test.Name, m)

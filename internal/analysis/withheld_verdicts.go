@@ -9,7 +9,7 @@ import (
 // withhold finds what forbids to call two paths equal, or the path better, on the
 // trials that there are.
 func (c *costEstimate) withhold(onlyBase, onlyOther int) {
-	if c.Broken > c.ReferenceBroken {
+	if c.Broken > c.ReferenceBroken || c.Broken+c.BrokenAlone > c.ReferenceBroken+c.ReferenceBrokenAlone {
 		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
 	}
 	if mcNemarP(onlyBase, onlyOther) < missingAlpha {

@@ -34,11 +34,15 @@ type Effect struct {
 	// pairs in which the path broke the trial of either side; Missing and
 	// ReferenceMissing are the blocks without an outcome of that side. Of a change the
 	// sides are Run and ReferenceRun: trials that the path broke, blocks that do not count.
-	Blocks           int `json:"blocks,omitempty"`
-	Broken           int `json:"broken,omitempty"`
-	ReferenceBroken  int `json:"reference_broken,omitempty"`
-	Missing          int `json:"missing,omitempty"`
-	ReferenceMissing int `json:"reference_missing,omitempty"`
+	Blocks          int `json:"blocks,omitempty"`
+	Broken          int `json:"broken,omitempty"`
+	ReferenceBroken int `json:"reference_broken,omitempty"`
+	// BrokenAlone and ReferenceBrokenAlone are the trials that the path of either side broke
+	// in blocks in which the other has no outcome, and so no pair. Not of a change.
+	BrokenAlone          int `json:"broken_alone,omitempty"`
+	ReferenceBrokenAlone int `json:"reference_broken_alone,omitempty"`
+	Missing              int `json:"missing,omitempty"`
+	ReferenceMissing     int `json:"reference_missing,omitempty"`
 	// Median and ReferenceMedian are those of the values that were compared, in
 	// the metric's unit; broken trials have none.
 	Median          float64 `json:"median"`

@@ -78,7 +78,18 @@ func (n Names) broke(e result.Effect) string {
 	if e.ReferenceRun != "" {
 		return fmt.Sprintf("it broke %s of %s, and in %s %s of %d", none(e.Broken), quantity.Count(e.N, "trial"), e.ReferenceRun, none(e.ReferenceBroken), e.ReferenceN)
 	}
-	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken))
+	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken)) + n.brokenAlone(e)
+}
+
+// brokenAlone tells of broken trials without a partner, empty where there are none.
+func (n Names) brokenAlone(e result.Effect) (text string) {
+	if e.BrokenAlone > 0 {
+		text = fmt.Sprintf(", and %d where %s has none", e.BrokenAlone, n.Path(e.Baseline))
+	}
+	if e.ReferenceBrokenAlone > 0 {
+		text += fmt.Sprintf(", and %s %d where %s has none", n.Path(e.Baseline), e.ReferenceBrokenAlone, n.Path(e.Path))
+	}
+	return text
 }
 
 func none(n int) string {
@@ -91,7 +102,7 @@ func none(n int) string {
 // breaking is the sentence of how often a path breaks trials.
 func (n Names) breaking(e result.Effect, subject string) string {
 	trials := fmt.Sprintf("%s of %s of %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Test(e.Test))
-	reference := n.Path(e.Baseline) + " " + none(e.ReferenceBroken)
+	reference := n.Path(e.Baseline) + " " + none(e.ReferenceBroken) + n.brokenAlone(e)
 	switch {
 	case len(e.Withheld) > 0:
 		return fmt.Sprintf("%s: broke %s, %s: not resolved. The verdict is withheld: %s", subject, trials, reference, n.withheld(e))
