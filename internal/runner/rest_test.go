@@ -46,3 +46,20 @@ func TestRest(t *testing.T) {
 		}
 	})
 }
+
+// A long test that fails at once does not make the time that is left negative.
+func TestTimeLeftAfterAnEarlyEnd(t *testing.T) {
+	plan := twoPathPlan(2)
+	plan.Trials[0].Spec.Duration = 100
+	bed := &bench{plan: plan, measure: func(p experiment.PlannedTrial) error {
+		if p.ID == plan.Trials[0].ID {
+			return errors.New("refused")
+		}
+		return nil
+	}}
+	var least time.Duration
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: &runner.Memory{}, OnEvent: func(e runner.Event) { least = min(least, e.Left) }}))
+	if least < 0 {
+		t.Errorf("%v were left", least)
+	}
+}

@@ -406,7 +406,7 @@ func (r *run) emit(e Event) {
 	}
 	left := r.Planner.Left()
 	for _, p := range left {
-		e.Left += p.Spec.ExpectedDuration().Duration() + p.Rest + perTrial
+		e.Left += p.Rest + max(0, p.Spec.ExpectedDuration().Duration()+perTrial) // a long one may have ended early
 	}
 	e.Done, e.Planned = r.done, r.done+len(left)
 	r.OnEvent(e)
