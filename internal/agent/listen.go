@@ -99,8 +99,7 @@ func (s *server) bind(server *probe.Server, at netip.AddrPort) (*probe.Listener,
 }
 
 func (s *server) bindOnce(server *probe.Server, at netip.AddrPort) (*probe.Listener, error) {
-	var config net.ListenConfig
-	tcp, err := config.Listen(s.ctx, "tcp", at.String())
+	tcp, err := probe.ListenTCP(s.ctx, at.String())
 	if err != nil {
 		return nil, err
 	}

@@ -198,6 +198,16 @@ type Listener struct {
 	udp *sockets.Packets // nil where the system has no UDP
 }
 
+// ListenTCP opens a port for Bind. Clients that want Multipath TCP get it, the others plain TCP;
+// but on a link nobody does: Linux does not tell of a listener of Multipath TCP on which
+// interface its address is, which UDP has to have, too.
+func ListenTCP(ctx context.Context, address string) (net.Listener, error) {
+	var config net.ListenConfig
+	at, err := netip.ParseAddrPort(address)
+	config.SetMultipathTCP(err != nil || at.Addr().Zone() == "")
+	return config.Listen(ctx, "tcp", address)
+}
+
 // Bind adds the UDP port of the same number to the TCP listener tcp, which it
 // closes when it fails. Where the system has no UDP, tests over TCP are served. It
 // refuses an address that others can reach without a token, unless that was asked for.

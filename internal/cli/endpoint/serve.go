@@ -197,8 +197,6 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 
 // listen binds a port with TCP and UDP: port, or with 0 one that is free with both.
 func listen(ctx context.Context, server *probe.Server, bind string, port uint16) (*probe.Listener, error) {
-	var config net.ListenConfig
-	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
 	tries := 1
 	if port == 0 {
 		tries = 20
@@ -207,7 +205,7 @@ func listen(ctx context.Context, server *probe.Server, bind string, port uint16)
 	var err error
 	for range tries {
 		var tcp net.Listener
-		if tcp, err = config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(port)))); err != nil {
+		if tcp, err = probe.ListenTCP(ctx, net.JoinHostPort(bind, strconv.Itoa(int(port)))); err != nil {
 			break
 		}
 		if listener, err = server.Bind(tcp); err == nil {

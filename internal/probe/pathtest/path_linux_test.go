@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -69,7 +68,7 @@ func serve(ctx context.Context, address netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	tcp, err := net.Listen("tcp", address.String())
+	tcp, err := probe.ListenTCP(ctx, address.String())
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func serve(ctx context.Context, address netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(tcp.Addr())
+	fmt.Println(l.Addr())
 	return l.Serve(ctx)
 }
 
@@ -214,6 +213,36 @@ func TestPathMTU(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Ends that share a link need no other addresses than those of that.
+func TestOnALink(t *testing.T) {
+	p := newPath(t, 0)
+	address := func(n *chaintest.Node, device string) netip.Addr {
+		out, err := n.Output(t, "ip", "-6", "-o", "address", "show", "dev", device, "scope", "link")
+		testutil.OK(t, err)
+		_, text, _ := strings.Cut(out, "inet6 ")
+		text, _, _ = strings.Cut(text, "/")
+		a, err := netip.ParseAddr(text)
+		testutil.OK(t, err)
+		return a
+	}
+	far := address(p.Destination(), "left")
+	at := serveIn(t, func(f func()) { p.Destination().Do(t, f) }, netip.AddrPortFrom(far.WithZone("left"), 0))
+	for _, spec := range []measurement.Spec{
+		{Kind: measurement.RR, Protocol: measurement.OverTCP, Duration: 0.1},
+		{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.1},
+		{Kind: measurement.TCP, Duration: 0.3, MaxWarmup: 0.1},
+		{Kind: measurement.UDP, RateBitsPerSecond: 1e6, Duration: 0.3},
+		{Kind: measurement.MTU},
+		{Kind: measurement.Trace},
+		{Kind: measurement.Ping, Count: 1},
+	} {
+		a := runIn(t, func(f func()) { p.Source().Do(t, f) }, probe.Request{ID: "link", Spec: spec, Target: netip.AddrPortFrom(far.WithZone("right"), at.Port())})
+		if a.Error != "" || a.Metrics["loss_fraction"] == 1 {
+			t.Errorf("%s over %s: %s %v %q", spec.Kind, spec.Protocol, a.Error, a.Metrics, a.Facts)
+		}
+	}
 }
 
 // An end may have its address on another interface than packets leave by: on loopback, where a
