@@ -171,6 +171,32 @@ func (e *end) addresses() []netip.Addr {
 	return all
 }
 
+// onLinks are those of the end that others on the same link may reach, with its interfaces.
+func (e *end) onLinks() []netip.Addr {
+	var all []netip.Addr
+	for _, i := range e.hello.Interfaces {
+		for _, a := range i.Addresses {
+			if a.IsLinkLocalUnicast() {
+				all = append(all, a.WithZone(i.Name))
+			}
+		}
+	}
+	return all
+}
+
+// own is an address as the end itself has it: the interface of one of a link is another at
+// each end (RFC 4007, section 6).
+func (e *end) own(a netip.Addr) netip.Addr {
+	all := e.onLinks()
+	if a.Zone() == "" || slices.Contains(all, a) {
+		return a
+	}
+	if i := slices.IndexFunc(all, func(own netip.Addr) bool { return own.WithZone("") == a.WithZone("") }); i >= 0 {
+		return all[i]
+	}
+	return a
+}
+
 // listed are addresses in a sentence.
 func listed(all []netip.Addr) string {
 	words := make([]string, len(all))

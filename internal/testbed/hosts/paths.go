@@ -36,7 +36,7 @@ func (h *Hosts) place(context.Context) {
 		p := place{Path: h.inventory.Paths[at]}
 		port := cmp.Or(p.To.Port(), p.Listen.Port(), h.serverPort())
 		p.to = netip.AddrPortFrom(p.To.Addr(), port)
-		p.listen = p.to
+		p.listen = netip.AddrPortFrom(h.destination().own(p.to.Addr()), port)
 		if p.Listen.IsValid() {
 			p.listen = netip.AddrPortFrom(p.Listen.Addr(), cmp.Or(p.Listen.Port(), port))
 		}
@@ -66,7 +66,11 @@ func (h *Hosts) place(context.Context) {
 
 // ofFamily are the source's addresses of the IP version of another.
 func (h *Hosts) ofFamily(a netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(h.source().addresses(), func(own netip.Addr) bool { return own.Is4() != a.Is4() && !a.IsLoopback() })
+	all := h.source().addresses()
+	if a.IsLinkLocalUnicast() {
+		all = append(all, h.source().onLinks()...)
+	}
+	return slices.DeleteFunc(all, func(own netip.Addr) bool { return own.Is4() != a.Is4() && !a.IsLoopback() })
 }
 
 // serverPort is where the destination listens, if a path does not say otherwise.

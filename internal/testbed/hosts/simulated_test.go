@@ -44,24 +44,31 @@ type machine struct {
 // client is whom a destination sees.
 var client = netip.MustParseAddrPort("10.0.0.1:40000")
 
-// checkSimulated is what a check finds of the experiment above on two simulated machines.
-func checkSimulated(t *testing.T, a, b machine, paths ...inventory.Path) (findings []testbed.Finding) {
+// simulated are the experiment above and a testbed of two simulated machines, a and b.
+func simulated(t *testing.T, machines map[string]machine, paths ...inventory.Path) (*inventory.Inventory, *experiment.Experiment, Options) {
 	t.Helper()
 	e, err := experiment.Load("two.yaml", []byte(twoPaths))
 	testutil.OK(t, err)
 	in := inventory.Inventory{Name: "two", Paths: paths, Endpoints: []inventory.Endpoint{
 		{Name: "a", Reach: inventory.Reach{Scheme: inventory.ReachTLS, Host: "a"}}, {Name: "b", Reach: inventory.Reach{Scheme: inventory.ReachTLS, Host: "b"}},
 	}}
-	machines := map[string]machine{"a": a, "b": b}
+	return &in, e.OnHosts(), Options{Dial: func(_ context.Context, e inventory.Endpoint) (io.ReadWriteCloser, error) {
+		near, far := net.Pipe()
+		// It ends with its connection, which the test closes.
+		go func() {
+			_ = agent.Serve(context.Background(), far, agent.Options{Simulated: machines[e.Name].simulation(e.Name)})
+		}()
+		return near, nil
+	}}
+}
+
+// checkSimulated is what a check finds there.
+func checkSimulated(t *testing.T, machines map[string]machine, paths ...inventory.Path) (findings []testbed.Finding) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) { // it follows clocks for seconds
-		findings, err = Check(t.Context(), &in, e.OnHosts(), Options{Dial: func(_ context.Context, e inventory.Endpoint) (io.ReadWriteCloser, error) {
-			near, far := net.Pipe()
-			// It ends with its connection, which the check closes.
-			go func() {
-				_ = agent.Serve(context.Background(), far, agent.Options{Simulated: machines[e.Name].simulation(e.Name)})
-			}()
-			return near, nil
-		}})
+		in, e, o := simulated(t, machines, paths...)
+		var err error
+		findings, err = Check(t.Context(), in, e, o)
 		testutil.OK(t, err)
 	})
 	return findings
@@ -116,7 +123,6 @@ func pathTo(name, to string, proof result.PathProof) inventory.Path {
 // Paths look the same whose routers are the same. A trace that does not reach its end, as one
 // back to a host that answers nobody, shows routers alone.
 func TestPathsThatLookTheSame(t *testing.T) {
-	a := machine{interfaces: map[string][]string{"eth0": {"10.0.0.1"}}}
 	for _, c := range []struct {
 		name       string
 		proof      result.PathProof
@@ -132,14 +138,28 @@ func TestPathsThatLookTheSame(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			traces := map[string][]measurement.TraceHop{"10.0.1.7": c.one, "10.0.2.7": c.other}
-			a.traces = traces
-			b := machine{map[string][]string{"eth0": {"10.0.1.7", "10.0.2.7"}}, traces}
-			findings := checkSimulated(t, a, b, pathTo("one", "10.0.1.7", c.proof), pathTo("other", "10.0.2.7", c.proof))
+			findings := checkSimulated(t, map[string]machine{
+				"a": {map[string][]string{"eth0": {"10.0.0.1"}}, traces}, "b": {map[string][]string{"eth0": {"10.0.1.7", "10.0.2.7"}}, traces},
+			}, pathTo("one", "10.0.1.7", c.proof), pathTo("other", "10.0.2.7", c.proof))
 			if says(findings, "look the same to a trace") != c.same {
 				t.Errorf("look the same: %v is wrong: %v", !c.same, findings)
 			}
 		})
 	}
+}
+
+// On one link each end has its own name of the interface, and may have no other address.
+func TestPathOnALink(t *testing.T) {
+	in, e, o := simulated(t, map[string]machine{
+		"a": {interfaces: map[string][]string{"eth0": {"10.0.0.1", "fe80::1"}}}, "b": {interfaces: map[string][]string{"ens4": {"fe80::7", "10.0.2.7"}}},
+	}, pathTo("one", "fe80::7%eth0", ""), pathTo("other", "10.0.2.7", ""))
+	h, err := begin(in, e, o)
+	testutil.OK(t, err)
+	testutil.OK(t, h.do(t.Context(), h.reach, h.place))
+	if one, want := h.places[0], netip.MustParseAddrPort("[fe80::7%ens4]:5201"); one.listen != want || one.to != netip.MustParseAddrPort("[fe80::7%eth0]:5201") {
+		t.Errorf("goes to %v and listens at %v, not at %v", one.to, one.listen, want)
+	}
+	testutil.OK(t, h.Close())
 }
 
 // An agent that takes the connection and says nothing, as one that was stopped, holds up nobody
