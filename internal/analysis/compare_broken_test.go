@@ -166,6 +166,25 @@ func TestBlocksWithoutAValueOnBothSides(t *testing.T) {
 	}
 }
 
+// Where both paths of a contrast broke, it is not known by how much another differs from it:
+// neither that it does, nor that it does not.
+func TestContrastWithoutAValue(t *testing.T) {
+	contrast := result.Contrast{Path: "hop", Baseline: "direct", Against: &result.Contrast{Path: "hop2", Baseline: "direct2"}}
+	for _, broken := range [][]string{{"direct2", "hop2"}, {"direct", "hop"}} {
+		for _, carried := range []float64{.3e9, 1e9} {
+			r := &result.Result{Trials: concat(trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, 0)...), trialsOf("hop", flows1.Name, goodput, around(carried, .01, 10, 3)...),
+				trialsOf("direct2", flows1.Name, goodput, around(1e9, .01, 10, 3)...), trialsOf("hop2", flows1.Name, goodput, around(carried, .01, 10, 5)...))}
+			for _, path := range broken {
+				breakTrials(r, path, flows1.Name, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+			}
+			c := costOf(t, Analyse(r.Trials, []result.TestInfo{flows1}, pathsNamed("direct", "hop", "direct2", "hop2"), Options{Contrasts: []result.Contrast{contrast}}), goodput)
+			if c.Verdict != result.NotResolved || !slices.Equal(c.Withheld, []result.Withheld{result.WithheldBothBroken}) {
+				t.Errorf("%v broke, the other carries %v: %s %v: %s", broken, carried, c.Verdict, c.Withheld, said(c))
+			}
+		}
+	}
+}
+
 // A run of one trial, which shows no spread, does not outweigh the others.
 func TestRunOfOneTrialHoldsTheLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -44,9 +44,9 @@ type costEstimate struct {
 	// lower and upper are the limits of equivalence on the scale of effects,
 	// both zero when there is none.
 	lower, upper float64
-	// bothBroken are the pairs without a value on both sides, since the paths broke their
-	// trials or lost what a percentile is of: they differ by nothing, and say nothing of what
-	// a path costs.
+	// bothBroken are the pairs without a value on both sides, be it of the contrast that is
+	// subtracted, since the paths broke their trials or lost what a percentile is of: they
+	// differ by nothing, and say nothing of what a path costs.
 	bothBroken int
 	// againstEqual forbids to call the paths equal, missing also to call the path
 	// better.
@@ -150,16 +150,17 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
 	c.lower, c.upper = limits(m, c.Margin)
 	base, other := set.outcomes(contrast.Baseline, test.Name, m), set.outcomes(contrast.Path, test.Name, m)
-	// What is subtracted from the effect of a block: that of another contrast.
-	subtracted := func(int, func(a, b float64) float64) (float64, bool) { return 0, true }
+	// Whose effect is subtracted from that of a block: another contrast's.
+	subtracted := func(int) (base, other float64, ok bool) { return 0, 0, true }
 	if contrast.Against != nil {
-		against, from := set.outcomes(contrast.Against.Path, test.Name, m), set.outcomes(contrast.Against.Baseline, test.Name, m)
-		subtracted = func(block int, effect func(a, b float64) float64) (float64, bool) {
-			a, has := against[block]
-			b, both := from[block]
-			return effect(a, b), has && both
+		from, against := set.outcomes(contrast.Against.Baseline, test.Name, m), set.outcomes(contrast.Against.Path, test.Name, m)
+		subtracted = func(block int) (float64, float64, bool) {
+			a, has := from[block]
+			b, both := against[block]
+			return a, b, has && both
 		}
 	}
+	valueless := func(a, b float64) bool { return math.IsInf(a, 0) && a == b }
 	var logs, differences []float64
 	ratios := true
 	brokenAlone(c, set, cellKey{contrast.Baseline, test.Name}, cellKey{contrast.Path, test.Name}, base, other)
@@ -168,14 +169,18 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		if m.ByRatio() && a <= 0 && b <= 0 && a == b && !math.IsInf(a, 0) {
 			return false // nothing to nothing has no ratio
 		}
-		difference, ok := subtracted(block, statistics.Minus)
+		from, against, ok := subtracted(block)
 		if !ok {
 			return false
 		}
-		logarithm, _ := subtracted(block, logRatio)
+		difference := statistics.Minus(statistics.Minus(b, a), statistics.Minus(against, from))
+		logarithm := statistics.Minus(logRatio(b, a), logRatio(against, from))
+		none := valueless(a, b) || valueless(from, against)
+		if none { // of one of the contrasts nothing is known
+			difference, logarithm = 0, 0
+		}
 		c.base, c.other = append(c.base, a), append(c.other, b)
-		differences = append(differences, statistics.Minus(statistics.Minus(b, a), difference))
-		logs = append(logs, statistics.Minus(logRatio(b, a), logarithm))
+		differences, logs = append(differences, difference), append(logs, logarithm)
 		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
 		reference, path := set.broken[cellKey{contrast.Baseline, test.Name}][block], set.broken[cellKey{contrast.Path, test.Name}][block]
 		if reference {
@@ -184,7 +189,7 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		if path {
 			c.Broken++
 		}
-		if differences[len(differences)-1] == 0 && (math.IsInf(a, 0) || math.IsInf(b, 0)) {
+		if none || difference == 0 && (math.IsInf(a, 0) || math.IsInf(b, 0)) {
 			c.bothBroken++
 		}
 		return true
