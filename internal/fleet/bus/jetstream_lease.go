@@ -86,7 +86,10 @@ func (l *seatLease) live(ctx context.Context, do func(context.Context) error) er
 func (l *seatLease) Return(ctx context.Context) error {
 	return l.finish(ctx, func(ctx context.Context) error {
 		again, err := l.q.put(ctx, l.s.Next(), l.at)
-		if errors.Is(err, errReplaced) || again && !l.tried {
+		switch {
+		case errors.Is(err, errInProcess) && l.tried: // by the try before, perhaps
+			return err
+		case errors.Is(err, errReplaced), again && !l.tried:
 			return seat.ErrLost
 		}
 		return err

@@ -260,6 +260,8 @@ func (q *SeatQueue) Offer(ctx context.Context, s seat.Seat) error {
 			return nil
 		}
 		switch {
+		case errors.Is(err, errInProcess):
+			q.pause(ctx)
 		case errors.Is(err, errReplaced):
 		case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 			if err := q.make(ctx); err != nil {
@@ -282,6 +284,13 @@ func (q *SeatQueue) Offer(ctx context.Context, s seat.Seat) error {
 // errReplaced says that another message is there than the one to be replaced.
 var errReplaced = errors.New("the seat has another message")
 
+// errInProcess says that somebody else writes the same generation of the seat at this moment.
+var errInProcess = fmt.Errorf("%w, which is being written", errReplaced)
+
+// duplicateInProcess is what a cluster says of that (nats-server's
+// JSStreamDuplicateMessageConflict).
+const duplicateInProcess = 10158
+
 // put writes a seat in place of the message at a sequence, 0 for none. It says whether it
 // had written it before.
 func (q *SeatQueue) put(ctx context.Context, s seat.Seat, instead uint64) (again bool, err error) {
@@ -294,9 +303,13 @@ func (q *SeatQueue) put(ctx context.Context, s seat.Seat, instead uint64) (again
 		jetstream.WithExpectStream(q.name),
 		// A message that is sent again since its confirmation was lost is not a second one.
 		jetstream.WithMsgID(fmt.Sprintf("%s.%d", s.ID, s.Generation)))
-	if refused, ok := errors.AsType[*jetstream.APIError](err); ok &&
-		(refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
-		return false, errReplaced
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
+		switch refused.ErrorCode {
+		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+			return false, errReplaced
+		case duplicateInProcess:
+			return false, errInProcess
+		}
 	}
 	if err != nil {
 		return false, err

@@ -257,6 +257,40 @@ func TestDeliveredBeforeTheStreamHasIt(t *testing.T) {
 	testutil.OK(t, l.Done(t.Context()))
 }
 
+// writing has somebody else write the same at the moment of the first so many publications.
+type writing struct {
+	jetstream.JetStream
+	times *atomic.Int64
+}
+
+func (w writing) Publish(ctx context.Context, subject string, data []byte, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if w.times.Add(-1) >= 0 {
+		return nil, fmt.Errorf("nats: %w", &jetstream.APIError{Code: 409, ErrorCode: duplicateInProcess, Description: "duplicate message id is in process"})
+	}
+	return w.JetStream.Publish(ctx, subject, data, o...)
+}
+
+// A generation that two write at the same moment, as its ledger and whoever finds that a lease
+// ran out, is there for both.
+func TestTwoWriteAGeneration(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	js := seatConnection(t, s.ClientURL())
+	t.Cleanup(js.Conn().Close)
+	q := seatQueue(t, js, time.Minute, 1)
+	other := writing{js, new(atomic.Int64)}
+	q.js = other
+	other.times.Store(2)
+	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "a", Generation: 1}))
+	l, err := q.Lease(t.Context())
+	testutil.OK(t, err)
+	other.times.Store(1)
+	if err := l.Return(t.Context()); !errors.Is(err, seat.ErrLost) {
+		t.Errorf("a lease whose next generation somebody else writes is returned: %v", err)
+	}
+}
+
 // A queue that is removed takes its stream along.
 func TestRemoveSeats(t *testing.T) {
 	leftovers(t)
