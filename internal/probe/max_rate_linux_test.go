@@ -20,8 +20,16 @@ func TestServerAllowsWhatItPaces(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %s with %d flows", spec.Kind, spec.Direction, spec.Flows), func(t *testing.T) {
 			t.Parallel() // it waits for most of its time
 			target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 100e6}})
-			if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec.Defaults(), Target: target}, nil); err != nil {
+			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec.Defaults(), Target: target}, nil)
+			if err != nil {
 				t.Error(err)
+			}
+			want := fmt.Sprint(100_000_000 / spec.Flows)
+			if spec.Kind == measurement.FTP { // which a server paces by what it writes
+				want = ""
+			}
+			if out.Effective["pacing_bits_per_second"] != want {
+				t.Errorf("each flow is said to be paced at %q", out.Effective["pacing_bits_per_second"])
 			}
 		})
 	}

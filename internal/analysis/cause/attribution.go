@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -215,6 +216,7 @@ type oneWay struct {
 	hops              []hopFacts
 	lab               bool // all hops that limit say so
 	congestionControl string
+	pacing            float64 // of a flow, as an end paced it, 0 for none
 }
 
 // end is one end of the path, with what its causes are called.
@@ -232,7 +234,7 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 	}
 	source := end{t.Source, result.CauseSourceCPU, result.CauseSourceThread, result.CauseSourceLink, result.CauseSourceCap, opts.SourceEgressBitsPerSecond}
 	destination := end{t.Destination, result.CauseDestinationCPU, result.CauseDestinationThread, result.CauseDestinationLink, result.CauseDestinationCap, opts.destinationEgress(t.Path)}
-	forward := oneWay{trial: t, spec: spec, sender: source, receiver: destination, congestionControl: t.Effective["congestion_control"], lab: opts.Lab}
+	forward := oneWay{trial: t, spec: spec, sender: source, receiver: destination, congestionControl: t.Effective["congestion_control"], pacing: pacingOf(t, spec), lab: opts.Lab}
 	reverse := forward
 	reverse.sender, reverse.receiver = destination, source
 	forward.hops, reverse.hops = hopsOf(t, spec, false), hopsOf(t, spec, true)
@@ -260,6 +262,16 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 		forward.goodput = goodput - reverse.goodput
 	}
 	return []oneWay{forward, reverse}
+}
+
+// pacingOf is the rate at which each flow was paced, in bit/s: that which was asked for, or
+// that of an end that bounds the rate of all tests.
+func pacingOf(t measurement.Trial, spec measurement.Spec) float64 {
+	if spec.PacingBitsPerSecond > 0 {
+		return spec.PacingBitsPerSecond
+	}
+	rate, _ := strconv.ParseFloat(t.Effective["pacing_bits_per_second"], 64)
+	return rate
 }
 
 // compareFlows uses what tests with other numbers of flows on the same path showed: a
@@ -348,7 +360,7 @@ func (w oneWay) divide() division {
 		if received > 0 {
 			rate = w.goodput * float64(f.ReceivedBytes) / received
 		}
-		facts := account(f, w.trial.Warmup, rate, w.spec.PacingBitsPerSecond, w.congestionControl)
+		facts := account(f, w.trial.Warmup, rate, w.pacing, w.congestionControl)
 		w.blameReceiver(&facts)
 		for cause, share := range facts.shares {
 			d.shares[cause] += share / float64(len(w.flows))

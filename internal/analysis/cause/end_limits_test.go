@@ -141,6 +141,10 @@ func TestAttributionRules(t *testing.T) {
 			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopRate, rate: 80e6},
 		{name: "a queue behind a hop that counts bytes alone", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBytes: 1e7})},
 			want: result.CauseHopRate, rate: 80e6},
+		{name: "BBR that an end paces to its bound", flows: []measurement.Flow{flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6}.build()},
+			set: func(t *measurement.Trial) {
+				t.Effective = map[string]string{"congestion_control": "bbr", "pacing_bits_per_second": "80000000"}
+			}, want: result.CausePacing},
 		{name: "the machine", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{Lab: true}, set: func(t *measurement.Trial) {
 			t.Source = measurement.End{Host: "h", CPUs: 2, CPUBusy: 1}
 			t.Destination = t.Source
