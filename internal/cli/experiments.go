@@ -77,7 +77,7 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 			}
 			plan := e.Plan(1)
 			fmt.Fprintf(s.Out, "%s: %s, %s, %s: %s, about %s\n", file,
-				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), words.About(plan.ExpectedDuration()))
+				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), words.About(plan.ExpectedDuration(0)))
 			if comparisons := runner.Comparisons(e); comparisons > 0 {
 				fmt.Fprintln(s.Out, words.BlocksToClaim(e.Blocks, analysis.FewestBlocks(), comparisons))
 			}
@@ -120,7 +120,7 @@ func listExperiments(s base.Streams) error {
 		}
 		plan := e.Plan(1)
 		fmt.Fprintf(table, "%s\t%s\t%s × %s × %s\tabout %s\n",
-			name, e.Title, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), words.About(plan.ExpectedDuration()))
+			name, e.Title, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), words.About(plan.ExpectedDuration(0)))
 	}
 	return table.Flush()
 }

@@ -235,7 +235,7 @@ func checkTestbed(file string, in *inventory.Inventory, e *experiment.Experiment
 	}
 	if e != nil {
 		plan, commands, settle := planOn(in, e)
-		c.Run = &testbedRun{e.Name, len(plan.Trials), commands, settle.Seconds(), (plan.ExpectedDuration() + settle).Seconds()}
+		c.Run = &testbedRun{e.Name, len(plan.Trials), commands, settle.Seconds(), (plan.ExpectedDuration(0) + settle).Seconds()}
 	}
 	return c
 }

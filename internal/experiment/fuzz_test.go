@@ -79,8 +79,8 @@ func checkAccepted(t *testing.T, e *Experiment) {
 				t.Fatalf("%s is planned, and cannot be done: %v", trial.ID, err)
 			}
 		}
-		if plan.ExpectedDuration() <= 0 {
-			t.Errorf("the plan takes %v", plan.ExpectedDuration())
+		if plan.ExpectedDuration(0) <= 0 {
+			t.Errorf("the plan takes %v", plan.ExpectedDuration(0))
 		}
 	}
 	if e.Info().Name == "" || len(e.PathInfos()) < 2 || len(e.TestInfos()) < 1 {

@@ -236,14 +236,17 @@ func (e *Experiment) endpoint(name string) Endpoint {
 	return Endpoint{}
 }
 
-// ExpectedDuration is about how long the trials of the plan take together,
-// without what a testbed adds around each.
-func (p Plan) ExpectedDuration() time.Duration {
-	var total time.Duration
+// longestPlan bounds what a plan is expected to take: trials may be pings of years.
+const longestPlan = 100 * 365 * 24 * time.Hour
+
+// ExpectedDuration is about how long the trials of the plan take together. Each takes
+// perTrial more, which a testbed adds around it, or less, where tests end early.
+func (p Plan) ExpectedDuration(perTrial time.Duration) time.Duration {
+	var total measurement.Seconds
 	for _, t := range p.Trials {
-		total += t.Spec.ExpectedDuration().Duration() + t.Rest
+		total += max(0, t.Spec.ExpectedDuration()+measurement.SecondsOf(perTrial)) + measurement.SecondsOf(t.Rest)
 	}
-	return total
+	return min(total, measurement.SecondsOf(longestPlan)).Duration()
 }
 
 // Info is what a result says of the experiment.

@@ -50,10 +50,22 @@ func TestBundledAreNamedAfterTheirFiles(t *testing.T) {
 func TestBundledDurations(t *testing.T) {
 	for name, most := range map[string]time.Duration{"routing-appliance": 2 * time.Minute, "aa-null": time.Minute} {
 		plan := bundled(t, name).Plan(1)
-		total := plan.ExpectedDuration() + time.Duration(len(plan.Trials))*80*time.Millisecond
+		total := plan.ExpectedDuration(0) + time.Duration(len(plan.Trials))*80*time.Millisecond
 		if total > most || total < most/2 {
 			t.Errorf("%s takes %s, want about %s", name, total, most)
 		}
+	}
+}
+
+// Pings that would take thousands of years take long, and not less than nothing.
+func TestExpectedDurationOfYears(t *testing.T) {
+	e := bundled(t, "aa-null")
+	e.Blocks = 1000
+	for i := range e.Tests {
+		e.Tests[i].Spec = measurement.Spec{Kind: measurement.Ping, Count: 1_000_000, Interval: 3600}.Defaults()
+	}
+	if total := e.Plan(1).ExpectedDuration(0); total != longestPlan {
+		t.Errorf("it takes %v", total)
 	}
 }
 

@@ -14,7 +14,7 @@ const (
 	tick = time.Second
 	// rateTicks is over how many ticks a rate must stay below the server's
 	// limit, and rateTolerance what a client's own pacing may exceed it by, in addition
-	// to rateBurst, in bytes: clients send whole blocks on all streams at once.
+	// to a block of each stream, up to rateBurst bytes: clients pace whole blocks.
 	rateTicks     = 5
 	rateTolerance = 1.05
 	rateBurst     = 1 << 20
@@ -169,7 +169,8 @@ func (w *watch) compare(now sum) error {
 		return nil
 	}
 	over := w.sums[ticks].at - w.sums[0].from
-	if bytes := w.sums[ticks].bytes - w.sums[0].bytes; float64(bytes-rateBurst)*8 > limit*rateTolerance*over.Seconds() {
+	bytes, burst := w.sums[ticks].bytes-w.sums[0].bytes, min(w.params.Len*float64(w.params.streams()), rateBurst)
+	if (float64(bytes)-burst)*8 > limit*rateTolerance*over.Seconds() {
 		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", float64(bytes)*8/over.Seconds(), over.Round(tick/10), limit)
 	}
 	return nil

@@ -12,15 +12,21 @@ func TestRateOfATest(t *testing.T) {
 		return func(int) (time.Duration, int64) { return time.Second, bytes }
 	}
 	for _, c := range []struct {
-		name string
+		name  string
+		limit float64 // in bit/s
 		// since is how long after the look before one comes, and moved what came since.
 		since func(look int) (after time.Duration, moved int64)
 		want  string
 	}{
-		{"as fast as may be", even(1e6), ""},
-		{"too fast", even(2e6), "16000000 bit/s over 2s, this server allows 8000000"},
-		{"looks that come late", func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 1.5e6 }, ""},
-		{"the server stands still for a moment", func(i int) (time.Duration, int64) {
+		{"as fast as may be", 8e6, even(1e6), ""},
+		{"too fast", 8e6, even(2e6), "16000000 bit/s over 2s, this server allows 8000000"},
+		{"looks that come late", 8e6, func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 1.5e6 }, ""},
+		{"whole blocks at a low rate", 300e3, func(look int) (time.Duration, int64) {
+			blocks := func(seconds int) int64 { return int64(float64(seconds) * 300e3 / 8 / defaultBlock) }
+			return time.Second, defaultBlock * (blocks(look+1) - blocks(look))
+		}, ""},
+		{"too many blocks", 300e3, even(128 << 10), "1048576 bit/s over 2s, this server allows 300000"},
+		{"the server stands still for a moment", 8e6, func(i int) (time.Duration, int64) {
 			switch i {
 			case 10:
 				return 1900 * time.Millisecond, 0
@@ -29,8 +35,8 @@ func TestRateOfATest(t *testing.T) {
 			}
 			return time.Second, 1e6
 		}, ""},
-		{"too fast, with looks that come late", func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 3e6 }, "this server allows 8000000"},
-		{"the server stands still, and reads what buffers held", func(i int) (time.Duration, int64) {
+		{"too fast, with looks that come late", 8e6, func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 3e6 }, "this server allows 8000000"},
+		{"the server stands still, and reads what buffers held", 8e6, func(i int) (time.Duration, int64) {
 			switch i {
 			case 10:
 				return 10 * time.Second, 0
@@ -41,7 +47,7 @@ func TestRateOfATest(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := watch{session: &session{server: &Server{opts: Options{MaxRate: 8e6}}}}
+			w := watch{session: &session{server: &Server{opts: Options{MaxRate: c.limit}}, params: params{Len: defaultBlock, Parallel: 1}}}
 			var now sum
 			for i := range 60 {
 				after, moved := c.since(i)

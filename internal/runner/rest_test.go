@@ -19,8 +19,8 @@ func TestRest(t *testing.T) {
 	e, err := experiment.Load("rests.yaml", []byte(text))
 	testutil.OK(t, err)
 	plan := e.Plan(1)
-	if least := time.Duration(len(plan.Trials)) * 5 * time.Minute; plan.ExpectedDuration() < least {
-		t.Errorf("a run with rests is said to take %v, less than %v", plan.ExpectedDuration(), least)
+	if least := time.Duration(len(plan.Trials)) * 5 * time.Minute; plan.ExpectedDuration(0) < least {
+		t.Errorf("a run with rests is said to take %v, less than %v", plan.ExpectedDuration(0), least)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

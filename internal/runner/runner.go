@@ -405,9 +405,7 @@ func (r *run) emit(e Event) {
 		perTrial = r.overhead / time.Duration(r.measured)
 	}
 	left := r.Planner.Left()
-	for _, p := range left {
-		e.Left += p.Rest + max(0, p.Spec.ExpectedDuration().Duration()+perTrial) // a long one may have ended early
-	}
+	e.Left = experiment.Plan{Trials: left}.ExpectedDuration(perTrial)
 	e.Done, e.Planned = r.done, r.done+len(left)
 	r.OnEvent(e)
 }

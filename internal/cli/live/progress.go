@@ -49,7 +49,7 @@ func NewProgress(w io.Writer, quiet bool, stream *event.Stream) *Progress {
 // Begin announces the run, its folder if there is one, and how many of its trials are
 // stored already.
 func (p *Progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir string, stored int) {
-	start := &event.RunStart{Name: e.Name, Title: e.Title, Folder: dir, Blocks: e.Blocks, TwoStage: e.TwoStage, Expected: measurement.SecondsOf(plan.ExpectedDuration())}
+	start := &event.RunStart{Name: e.Name, Title: e.Title, Folder: dir, Blocks: e.Blocks, TwoStage: e.TwoStage, Expected: measurement.SecondsOf(plan.ExpectedDuration(0))}
 	for _, path := range e.Paths {
 		start.Paths = append(start.Paths, path.Name)
 	}
