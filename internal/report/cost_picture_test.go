@@ -5,12 +5,15 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 func pictureText(t testing.TB, r *result.Result) []byte {
@@ -38,4 +41,34 @@ func TestPictureGolden(t *testing.T) {
 		t.Errorf("the picture is not well-formed XML: %v", err)
 	}
 	reporttest.Golden(t, "picture.svg", got)
+}
+
+// A path that breaks trials is in the plot of costs, too: all of them, and it is beyond the
+// axis on the worse side; some, and its interval has no end there.
+func TestPictureOfBrokenTrials(t *testing.T) {
+	for _, c := range []struct {
+		test, text string
+		broken     int
+		mark       string
+	}{
+		{"flows-1", "unbounded", 10, `<path d="M191.5,`},
+		{"latency", "unbounded", 10, `<path d="M595.5,`},
+		{"flows-1", "0.298× [0, 0.299]", 1, `<line x1="196" `},
+		{"latency", "3.76× [3.74, ∞]", 1, ` x2="600" `},
+	} {
+		r := reporttest.Run(t, 10)
+		for i := range r.Trials {
+			if trial := &r.Trials[i]; trial.Path == "one-appliance" && trial.Test == c.test && trial.Block <= c.broken {
+				trial.Metrics = nil
+				trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoAnswers, Fatal: true, PathFailure: true}}}
+			}
+		}
+		reporttest.Analyse(r)
+		got := strings.ReplaceAll(string(pictureText(t, r)), words.NBSP, " ")
+		_, row, _ := strings.Cut(got, `">`+c.text+"</text>")
+		row, _, _ = strings.Cut(row, `class="f2 name"`)
+		if !strings.Contains(row, c.mark) {
+			t.Errorf("%d broken of %s: %q and %q are not in the picture:\n%s", c.broken, c.test, c.text, c.mark, row)
+		}
+	}
 }

@@ -47,6 +47,24 @@ func size(e result.Effect, factor float64, signed, short bool) (estimate, betwee
 	return Estimate(v, low, high, u, signed)
 }
 
+// CostRatio writes the ratio of a path to its reference, with its interval, which broken
+// trials may leave without an end, or the ratio itself without a value.
+func CostRatio(e result.Effect) (ratio, between string) {
+	switch {
+	case e.EstimateUnbounded:
+		return "unbounded", ""
+	case (e.Low == nil) == (e.High == nil):
+		return RatioEstimate(e.Ratio, e.Low, e.High)
+	}
+	write := func(v *float64, without string) string {
+		if v == nil {
+			return without
+		}
+		return quantity.Number(*v, quantity.RatioDecimals(e.Ratio))
+	}
+	return Ratio(e.Ratio), "[" + write(e.Low, "0") + "," + NBSP + write(e.High, "∞") + "]"
+}
+
 // manyfold is the ratio from which on an effect is written as a multiple of the reference,
 // "16.9×", since nobody reads thousands of per cent.
 const manyfold = 10

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
@@ -24,7 +25,8 @@ type costRow struct {
 	cost    *result.Effect
 }
 
-// costRows lists the primary costs that a ratio axis can show, test by test.
+// costRows lists the primary costs that a ratio axis can show, test by test, and those that
+// are beyond it because trials broke.
 func costRows(m *report.Model) []costRow {
 	var out []costRow
 	for ti, t := range m.Tests {
@@ -33,15 +35,20 @@ func costRows(m *report.Model) []costRow {
 		}
 		for pi, p := range m.Paths {
 			c := m.Cost(report.Key{Path: p.Name, Test: t.Name, Metric: t.Primary.Name})
-			if c == nil || p.Baseline || c.Ratio <= 0 || !quantity.Finite(math.Log(c.Ratio)) {
+			if c == nil || p.Baseline || !c.EstimateUnbounded && !onRatioAxis(c) {
 				continue
 			}
-			ratio, between := words.RatioEstimate(c.Ratio, c.Low, c.High)
+			ratio, between := words.CostRatio(*c)
 			text := strings.TrimSpace(ratio + " " + between)
 			out = append(out, costRow{test: ti, path: pi, label: p.Label, text: text, verdict: typeset.Line(words.Verdict(*c)), cost: c})
 		}
 	}
 	return out
+}
+
+// onRatioAxis says that an effect has a place on an axis of ratios.
+func onRatioAxis(c *result.Effect) bool {
+	return !c.EstimateUnbounded && c.Ratio > 0 && quantity.Finite(math.Log(c.Ratio))
 }
 
 // smallestEffect is the smallest effect that matters on the test of rows, as
@@ -132,9 +139,14 @@ func costBlocks(rows []costRow) []costBlock {
 
 // ends are the values of a row that the axis must reach.
 func (r costRow) ends() []float64 {
+	if !onRatioAxis(r.cost) {
+		return nil
+	}
 	out := []float64{r.cost.Ratio}
-	if r.cost.Low != nil && r.cost.High != nil {
-		out = append(out, *r.cost.Low, *r.cost.High)
+	for _, end := range []*float64{r.cost.Low, r.cost.High} {
+		if end != nil {
+			out = append(out, *end)
+		}
 	}
 	return out
 }
@@ -297,11 +309,38 @@ func drawCost(s *svg, a axis, r costRow, l costLayout, y float64) {
 		s.text(l.width-l.indent, middle+4, "end", "axis", r.verdict)
 	}
 	s.line(l.left, middle, l.right, middle, "grid")
-	if r.cost.Low != nil && r.cost.High != nil {
-		from, to := a.at(*r.cost.Low), a.at(*r.cost.High)
+	if !onRatioAxis(r.cost) {
+		s.cross(a.unboundedAt(r.cost), middle, 4.5, class("s", r.path)+" cross", tooltip)
+		return
+	}
+	if r.cost.Low != nil || r.cost.High != nil {
+		from, to := a.from, a.to // of an interval that has no end
+		var caps []float64
+		if r.cost.Low != nil {
+			from = a.at(*r.cost.Low)
+			caps = append(caps, from)
+		}
+		if r.cost.High != nil {
+			to = a.at(*r.cost.High)
+			caps = append(caps, to)
+		}
 		s.line(from, middle, to, middle, class("s", r.path)+" bar")
-		s.line(from, middle-5, from, middle+5, class("s", r.path)+" cap")
-		s.line(to, middle-5, to, middle+5, class("s", r.path)+" cap")
+		for _, x := range caps {
+			s.line(x, middle-5, x, middle+5, class("s", r.path)+" cap")
+		}
 	}
 	s.marker(r.path, a.at(r.cost.Ratio), middle, 4.5, class("f", r.path), tooltip)
+}
+
+// unboundedAt is the end of the axis beyond which an effect is: that on which its interval
+// has no end or, where it has none on either side, that of the path that broke more trials.
+func (a axis) unboundedAt(e *result.Effect) float64 {
+	below := e.LowUnbounded
+	if e.LowUnbounded == e.HighUnbounded {
+		below = measurement.MetricOf(e.Metric).HigherIsBetter == (e.Broken > e.ReferenceBroken)
+	}
+	if below {
+		return a.from
+	}
+	return a.to
 }

@@ -120,6 +120,7 @@ type pageData struct {
 	CostsWide  template.HTML
 	CostsSmall template.HTML
 	Band       bool // the plot of costs shades effects too small to matter
+	Beyond     bool // it has effects that are beyond any ratio
 	ShareBars  []figure.ShareBar
 	Routes     []report.Drawing
 	Throughput []figure.Figure
@@ -149,7 +150,7 @@ func newPageData(m *report.Model) pageData {
 		d.ScaleName = words.Scale(s)
 	}
 	d.Dashed = slices.ContainsFunc(m.Tests, func(t report.Test) bool { return len(t.Descriptor().Latencies) > 1 })
-	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
+	d.Band, d.Beyond = strings.Contains(string(d.CostsWide), `class="band"`), strings.Contains(string(d.CostsWide), ` cross"`)
 	return d
 }
 
