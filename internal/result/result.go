@@ -52,8 +52,9 @@ func Decode(text []byte) (r *Result, old bool, err error) {
 // Result is one run as result.json and --json carry it.
 type Result struct {
 	Format string `json:"format"`
-	// OldFormat says that the trials were judged by the rules of format 1.
-	OldFormat  bool           `json:"-"`
+	// OldFormat says that the trials were judged by the rules of format 1, whatever the
+	// format of the document that has them now.
+	OldFormat  bool           `json:"old_format,omitempty"`
 	Experiment ExperimentInfo `json:"experiment"`
 	Seed       uint64         `json:"seed"`
 	// Command is the command line that repeats the run, word by word.

@@ -181,6 +181,25 @@ func sameFindings(t *testing.T, old, now []byte) {
 	}
 }
 
+// Its trials stay those of format 1 in what is written of them today: what cannot be
+// compared with others of today still is not.
+func TestFormatOneStaysOld(t *testing.T) {
+	dir := formatOne(t)
+	for _, args := range [][]string{{"report", dir}, {"report", dir, "--matters", "rtt=1ms"}} {
+		if status, _, stderr := command(args...); status != 0 {
+			t.Fatalf("%q: status %d: %s", args, status, stderr)
+		}
+		status, stdout, stderr := command("compare", filepath.Join(dir, runs.ResultFile), dir)
+		if status != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), "1 flow: not compared between A and B. One of them is of format 1") {
+			t.Errorf("after %q: status %d: %s%s", args, status, stdout, stderr)
+		}
+	}
+	r, err := runs.Read(filepath.Join(dir, runs.ResultFile))
+	if err != nil || !r.OldFormat {
+		t.Errorf("what is written of an old run does not say so (%v)", err)
+	}
+}
+
 // One run does not mix trials of two formats, and the folder stays as it was.
 func TestFormatOneIsNotResumed(t *testing.T) {
 	dir := formatOne(t)

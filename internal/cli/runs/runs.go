@@ -95,7 +95,11 @@ func Analyse(ctx context.Context, st *store.Store, over Matters) (*result.Result
 	}
 	trials = append(trials, varied...)
 	if len(over) > 0 {
-		return judgeAgain(head, trials, over)
+		r, err := judgeAgain(head, trials, over)
+		if err == nil {
+			r.OldFormat = st.Old()
+		}
+		return r, err
 	}
 	return resultOf(st, head, trials)
 }
