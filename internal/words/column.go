@@ -74,8 +74,12 @@ func (c Column) Number(v float64) string {
 	return number
 }
 
-// Write writes a value with its unit.
+// Write writes a value with its unit: one that the column's would show as nothing, such as
+// that of a single trial which collapsed, in its own.
 func (c Column) Write(v float64) string {
+	if !c.mixed && v != 0 && math.Abs(v/c.scale.Factor) < 0.5*math.Pow(10, -float64(c.decimals)) {
+		return Value(v, c.unit)
+	}
 	number, unit, _ := c.Split(v)
 	return Unit(number, unit)
 }

@@ -53,6 +53,16 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// A value far below those of its column is not nothing.
+func TestColumnOfALowValue(t *testing.T) {
+	column := NewColumn(measurement.BitsPerSecond, []float64{1.19e9, 1.18e9}, nil)
+	for v, want := range map[float64]string{1e5: "100 kbit/s", 6e6: "0.01 Gbit/s", 0: "0.00 Gbit/s", 1.19e9: "1.19 Gbit/s"} {
+		if got := plain(column.Write(v)); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+}
+
 // A measured share of zero has the interval that it has.
 func TestMeasuredZero(t *testing.T) {
 	low, high, percent := 0.0, 0.00384, quantity.ScaleFor(measurement.Fraction, 0)
