@@ -207,3 +207,19 @@ func TestLatencyMerge(t *testing.T) {
 		t.Errorf("the curve goes on to %v with %d samples", last, want)
 	}
 }
+
+// Pairs whose senders told no round-trip time have no row of it.
+func TestPairsWithoutRoundTrips(t *testing.T) {
+	r := reporttest.Pairs(t, 6, 3)
+	if figures := PairFigures(report.New(r)); !strings.Contains(string(figures[0].SVG), "TCP RTT of each pair") {
+		t.Error("there is no row of round-trip times")
+	}
+	for i := range r.Trials {
+		for k := range r.Trials[i].Pairs {
+			r.Trials[i].Pairs[k].RTT = nil
+		}
+	}
+	if drawn := string(PairFigures(report.New(r))[0].SVG); strings.Contains(drawn, "RTT") || strings.Contains(drawn, "round-trip") || !strings.Contains(drawn, "seconds since the first start") {
+		t.Error("of no round-trip times there is a row, or the axis is missing")
+	}
+}

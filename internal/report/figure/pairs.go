@@ -11,7 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/typeset"
 )
 
-// A picture of several pairs has three rows on one axis of time.
+// A picture of several pairs has up to three rows on one axis of time.
 const (
 	pairRow = 108.0
 	pairGap = 30.0
@@ -142,12 +142,16 @@ func pairFigure(m *report.Model, id string, t report.Test, all []pairLines) Figu
 		warmups = append(warmups, float64(l.trial.Warmup))
 		ends = append(ends, l.rows[0][len(l.rows[0])-1].x)
 	}
-	p := newPanel(id, "Throughput and round-trip time of several pairs, "+t.Label,
-		fmt.Sprintf("Over time, of one trial per path: the throughput of %d pairs together, that of each pair as median and range, and TCP's round-trip time likewise; the warm-up is grey.", pairs),
-		m.Paths, panelTop+panelBottom+3*pairRow+2*pairGap)
+	title, round, rows := "Throughput and round-trip time of several pairs", ", and TCP's round-trip time likewise", []string{"all pairs together", "each pair, median and range", "TCP RTT of each pair"}
+	if !slices.ContainsFunc(all, func(l pairLines) bool { return len(l.rows[2]) > 0 }) { // as of packets over UDP
+		title, round, rows = "Throughput of several pairs", "", rows[:2]
+	}
+	p := newPanel(id, title+", "+t.Label,
+		fmt.Sprintf("Over time, of one trial per path: the throughput of %d pairs together, that of each pair as median and range%s; the warm-up is grey.", pairs, round),
+		m.Paths, panelTop+panelBottom+float64(len(rows))*(pairRow+pairGap)-pairGap)
 	p.x = axis{low: 0, high: max(slices.Max(ends), 1e-9), from: p.left, to: p.right}
 	bottom, warmup := p.bottom, p.x.at(statistics.Median(warmups))
-	for row, name := range []string{"all pairs together", "each pair, median and range", "TCP RTT of each pair"} {
+	for row, name := range rows {
 		p.top = panelTop + float64(row)*(pairRow+pairGap)
 		p.bottom = p.top + pairRow
 		p.pairRow(m, row, name, all, warmup)
