@@ -161,7 +161,7 @@ func pathsOf(r *result.Result) []Path {
 			p.Baseline = info.Baseline
 		}
 		p.Baseline = p.Baseline || (name != "" && name == r.Experiment.Baseline)
-		if p.Label == "" {
+		if p.Label = words.LeftToRight(p.Label); p.Label == "" {
 			p.Label = "(unnamed path)"
 		}
 		out = append(out, p)
@@ -205,7 +205,7 @@ func testsOf(r *result.Result) []Test {
 			t.Kind = info.Spec.Kind
 			t.Primary, t.HasPrimary = measurement.PrimaryOf(t.Kind)
 		}
-		if t.Label == "" {
+		if t.Label = words.LeftToRight(t.Label); t.Label == "" {
 			t.Label = "(unnamed test)"
 		}
 		out = append(out, t)

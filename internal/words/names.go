@@ -17,6 +17,7 @@ package words
 import (
 	"cmp"
 	"strings"
+	"unicode"
 
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -61,10 +62,26 @@ func (n Names) Telling(effects []result.Effect) Names {
 }
 
 // Path is what a path is called.
-func (n Names) Path(name string) string { return cmp.Or(n.paths[name], name) }
+func (n Names) Path(name string) string { return LeftToRight(cmp.Or(n.paths[name], name)) }
 
 // Test is what a test is called.
-func (n Names) Test(name string) string { return cmp.Or(n.tests[name], name) }
+func (n Names) Test(name string) string { return LeftToRight(cmp.Or(n.tests[name], name)) }
+
+// LeftToRight ends a name whose last letters run from right to left with a mark (U+200E):
+// without it a number that follows in a sentence would be shown before the name, and its
+// sign behind it (UAX #9).
+func LeftToRight(name string) string {
+	back := false
+	for _, r := range name {
+		if unicode.IsLetter(r) {
+			back = unicode.In(r, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko, unicode.Adlam)
+		}
+	}
+	if back {
+		return name + "\u200e"
+	}
+	return name
+}
 
 // List writes "a, b and c".
 func List(items []string) string {

@@ -63,6 +63,18 @@ func TestColumnOfALowValue(t *testing.T) {
 	}
 }
 
+// A name from right to left does not take what follows with it; any other is as it is given.
+func TestNamesFromRightToLeft(t *testing.T) {
+	for name, want := range map[string]string{"שלום": "שלום\u200e", "مسار 2": "مسار 2\u200e", "מסלול (a)": "מסלול (a)", "two appliances": "two appliances", "路径": "路径", "": ""} {
+		if got := NamesOf([]result.Title{{Name: "p", Title: name}}, nil).Path("p"); name != "" && got != want {
+			t.Errorf("%q is written %q, want %q", name, got, want)
+		}
+		if got := LeftToRight(name); got != want {
+			t.Errorf("%q becomes %q, want %q", name, got, want)
+		}
+	}
+}
+
 // A measured share of zero has the interval that it has.
 func TestMeasuredZero(t *testing.T) {
 	low, high, percent := 0.0, 0.00384, quantity.ScaleFor(measurement.Fraction, 0)
