@@ -27,6 +27,10 @@ const answerTick = 10 * time.Millisecond
 // defaultTimeout of a UDP request that the spec does not bound.
 const defaultTimeout = 500 * time.Millisecond
 
+func timeoutOf(spec measurement.Spec) time.Duration {
+	return cmp.Or(spec.Timeout.Duration(), defaultTimeout)
+}
+
 // Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	testID, err := session.NewID()
@@ -132,7 +136,7 @@ const carrierBytes = 64 << 10
 
 func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress)) error {
 	spec := t.req.Spec
-	timeout := cmp.Or(spec.Timeout.Duration(), defaultTimeout)
+	timeout := timeoutOf(spec)
 	conn, err := datagram.Dial(ctx, t.req, t.link.Ready, netip.AddrPortFrom(t.req.Source, uint16(spec.SourcePort)))
 	if err != nil {
 		return session.Wrap("open a UDP socket", err)
@@ -147,7 +151,7 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 	stop := context.AfterFunc(ctx, conn.Interrupt)
 	defer stop()
 	t.request, t.respond = max(spec.RequestBytes, datagram.HeaderBytes), max(spec.ResponseBytes, datagram.HeaderBytes)
-	x := &udpExchange{endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}}, request: make([]byte, t.request), response: make([]byte, datagram.MaxBytes), timeout: timeout}
+	x := &udpExchange{endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}}, request: make([]byte, t.request), response: make([]byte, datagram.MaxBytes), timeout: timeout, tardy: &t.loop.tardy}
 	datagram.PutHeader(x.request, t.link.Ready.Cookie, datagram.Request)
 	if pipelined(spec) {
 		u := &udpCarrier{Conn: conn, request: x.request, in: x.response}
@@ -218,6 +222,11 @@ func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop fu
 	return session.Wrap("exchange requests and responses", err)
 }
 
+// tooShort says of responses that came after their timeout that it is too short.
+func (t *test) tooShort() string {
+	return fmt.Sprintf("the timeout of %v, after which %d answers came; the round trip takes longer: give a longer timeout", timeoutOf(t.req.Spec), t.loop.tardy)
+}
+
 func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	spec, l := t.req.Spec, &t.loop
 	n := l.recorder.Samples()
@@ -226,6 +235,10 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	}
 	if n == 0 && l.lost == 0 {
 		err := fmt.Errorf("no request left in the measured %v s, for which this host was too busy; measure longer", float64(spec.Duration))
+		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: err}
+	}
+	if n == 0 && l.tardy > 0 {
+		err := fmt.Errorf("none of %d requests was answered within %s", l.lost, t.tooShort())
 		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: err}
 	}
 	if n == 0 {
@@ -255,6 +268,9 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	}
 	if t.request != spec.RequestBytes || t.respond != spec.ResponseBytes {
 		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagram.HeaderBytes))
+	}
+	if l.tardy > 0 {
+		out.Facts = append(out.Facts, fmt.Sprintf("%d of %d requests count as lost that were not answered within %s", l.lost, l.lost+n, t.tooShort()))
 	}
 	out.Facts = slices.Concat(out.Facts, t.ends.Facts(spec), t.facts, t.report.Facts)
 	out.Facts = append(out.Facts, datagram.Destinations(t.link.Remote, []string{t.link.Ready.Server})...)

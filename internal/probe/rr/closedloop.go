@@ -125,6 +125,7 @@ type udpExchange struct {
 	request, response []byte
 	sequence          uint32
 	timeout           time.Duration
+	tardy             *int64 // counts responses that came after their timeout
 }
 
 func (x *udpExchange) exchange(last bool) error {
@@ -150,8 +151,13 @@ func (x *udpExchange) exchange(last bool) error {
 			}
 		case err != nil && !errors.Is(err, io.EOF):
 			return err
-		case n >= datagram.HeaderBytes && binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:]) == x.sequence:
-			return nil
+		case n >= datagram.HeaderBytes:
+			switch answered := binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:]); {
+			case answered == x.sequence:
+				return nil
+			case answered > 0 && answered < x.sequence:
+				*x.tardy++
+			}
 		}
 		// A tick, or a late or foreign packet: wait for ours, but not for ever.
 		if x.Late() {
@@ -184,6 +190,8 @@ type loop struct {
 	lastRTT  atomic.Int64
 	lost     int64
 	measured time.Duration
+	// tardy are responses that came after their timeout: their requests are lost.
+	tardy int64
 	// wakeup and path divide the round trips of a short time after the measured
 	// one; both are nil where the kernel gives no time stamps.
 	wakeup, path *latency.Recorder

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -202,6 +203,31 @@ func TestLongTimeoutOverUDP(t *testing.T) {
 			t.Parallel()
 			_, err := probe.Run(servertest.Context(t), probe.Request{Spec: asked, Target: addr}, nil)
 			if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut || !strings.Contains(e.Error(), "was answered") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// Answers that come after their timeout are no firewall's doing: what is said is that the
+// timeout is too short, which is not the path's fault.
+func TestAnswersAfterTheirTimeout(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{})
+	path := servertest.Path{Delay: 60 * time.Millisecond}
+	addr := path.Listen(t, target)
+	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.5, MaxWarmup: 0.01, Timeout: 0.05}
+	for name, change := range map[string]func(*measurement.Spec){
+		"one at a time": func(*measurement.Spec) {},
+		"several":       func(s *measurement.Spec) { s.InFlight = 4 },
+		"open loop":     func(s *measurement.Spec) { s.RequestsPerSecond = 100 },
+	} {
+		asked := spec
+		change(&asked)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := probe.Run(servertest.Context(t), probe.Request{Spec: asked, Target: addr}, nil)
+			if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Failed || !strings.Contains(e.Error(), "within the timeout of 50ms") || strings.Contains(e.Error(), "firewall") {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -47,6 +47,7 @@ type carrier interface {
 type slot struct {
 	sequence       uint32
 	pending        bool
+	lost           bool          // after its timeout
 	intended, sent time.Duration // since START
 }
 
@@ -216,6 +217,10 @@ func (p *pipeline) take(start time.Time, wait time.Duration) error {
 		}
 		s := &p.slots[sequence&uint32(len(p.slots)-1)]
 		if !s.pending || s.sequence != sequence {
+			if s.lost && s.sequence == sequence {
+				s.lost = false
+				p.tardy++
+			}
 			continue // a duplicate, or after its timeout
 		}
 		s.pending = false
@@ -256,7 +261,7 @@ func (p *pipeline) expire(now time.Duration) {
 }
 
 func (p *pipeline) loseSlot(s *slot) {
-	s.pending = false
+	s.pending, s.lost = false, true
 	p.inFlight--
 	if p.counts(s.intended) {
 		p.lose()
