@@ -131,7 +131,11 @@ func average(trials []measurement.Trial, spec measurement.Spec, opts Options) re
 // false where there is none.
 func dominant(s map[result.Cause]float64) (cause result.Cause, ok bool) {
 	for _, c := range result.Causes() {
-		if s[c] >= 0.5 && s[c] > s[cause] {
+		switch {
+		case s[c] < 0.5:
+		case cause != "": // each has half, as of two directions
+			return "", false
+		default:
 			cause, ok = c, true
 		}
 	}

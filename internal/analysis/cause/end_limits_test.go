@@ -240,6 +240,32 @@ func TestCommonLimit(t *testing.T) {
 	}
 }
 
+// Where each end sends as much as it may, in a test of both directions, neither cap is the
+// one limit: together they carry more than either.
+func TestCapsOfBothDirections(t *testing.T) {
+	there := flow{busy: 1, inFlight: 133e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3}.build()
+	there.ReceivedBytes = 12e6
+	back := there
+	back.Reverse = true
+	test := result.TestInfo{Name: flows1.Name, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, Direction: measurement.Both}}
+	var trials []measurement.Trial
+	for _, path := range []string{"direct", "hop"} {
+		trial := throughputTrial(190e6, there, back)
+		trial.Path = path
+		trials = append(trials, trial)
+	}
+	a := analysis.Analyse(trials, []result.TestInfo{test}, pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{SourceEgressBitsPerSecond: 100e6, DestinationEgressBitsPerSecond: 100e6}})
+	says := words.Attribution(a.Attributions[0], measurement.Both)
+	if want := "no single cause: source's egress cap 50\u00a0%, destination's egress cap 50\u00a0% of the time"; says != want {
+		t.Errorf("%q, want %q", says, want)
+	}
+	for _, e := range a.Costs {
+		if e.CommonLimit != nil {
+			t.Errorf("%s is limited by %+v", e.Metric, e.CommonLimit)
+		}
+	}
+}
+
 // A test that was done again a little slower tells a rate that something sets from losses
 // that come at any rate.
 func TestAttributionExplains(t *testing.T) {
