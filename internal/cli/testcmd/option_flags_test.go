@@ -2,6 +2,7 @@ package testcmd
 
 import (
 	"io"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -239,7 +240,8 @@ func TestTarget(t *testing.T) {
 		{arg: "[2001:db8::1]", name: "2001:db8::1", port: measurement.DefaultPort},
 		{arg: "[2001:db8::1%eth0]", name: "2001:db8::1", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "[2001:db8::1]:99", name: "2001:db8::1", port: 99},
-		{arg: "fe80::1%eth0", name: "fe80::1%eth0", onto: "eth0", port: measurement.DefaultPort},
+		{arg: "fe80::1%eth0", name: "fe80::1%eth0", port: measurement.DefaultPort},
+		{arg: "fe80::1%eth0", device: "eth1", unacceptable: true},
 		{arg: "host%eth0", device: "eth0", name: "host", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "host%eth0", device: "eth1", unacceptable: true},
 		{arg: "host%", unacceptable: true},
@@ -255,6 +257,14 @@ func TestTarget(t *testing.T) {
 		if err == nil && (got != (Target{c.name, c.port}) || value[string](f.options, "device") != c.onto) {
 			t.Errorf("%s: %+v on %q", c.arg, got, value[string](f.options, "device"))
 		}
+	}
+}
+
+// An address on a link keeps its interface, without which a trace goes nowhere.
+func TestResolveOnALink(t *testing.T) {
+	at, err := (&Host{}).resolve(t.Context(), Target{"fe80::1%lo", 99}, netip.Addr{})
+	if want := netip.MustParseAddrPort("[fe80::1%lo]:99"); err != nil || at != want {
+		t.Errorf("%v, %v, want %v", at, err, want)
 	}
 }
 

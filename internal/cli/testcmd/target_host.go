@@ -117,7 +117,11 @@ func (h *Host) resolve(ctx context.Context, to Target, source netip.Addr) (netip
 	case err != nil:
 		return netip.AddrPort{}, fmt.Errorf("find the address of %s: %w", to.Name, err)
 	}
-	return netip.AddrPortFrom(addrs[0].Unmap(), to.Port), nil
+	at := addrs[0].Unmap()
+	if literal, err := netip.ParseAddr(to.Name); err == nil {
+		at = at.WithZone(literal.Zone()) // which the look-up leaves out
+	}
+	return netip.AddrPortFrom(at, to.Port), nil
 }
 
 // Prepare is what every test of a host has in common, sent from a local address unless

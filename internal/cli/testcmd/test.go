@@ -211,7 +211,9 @@ func (f *testFlags) target(arg string, defaultPort uint16) (Target, error) {
 	if given := value[string](f.options, "device"); given != "" && given != device {
 		return to, fmt.Errorf("%s and --device %q do not name one interface", arg, given)
 	}
-	f.options.give("device", device)
+	if !strings.Contains(to.Name, "%") { // an address on a link has its interface itself, for tests that take none, too
+		f.options.give("device", device)
+	}
 	return to, nil
 }
 
