@@ -66,6 +66,7 @@ const (
 	pending
 	answered
 	lost
+	tooLate  // answered after the timeout, and counted as lost
 	rejected // by an ICMP error
 	unsendable
 )
@@ -75,6 +76,7 @@ type echo struct {
 	sent  time.Time // when this process handed it to the kernel
 	left  time.Time // when the kernel handed it to the device; wall clock
 	state state
+	again bool // it was answered more than once
 }
 
 // session is the bookkeeping of one run: pure but for the conn it drives.
@@ -237,8 +239,11 @@ func (s *session) take(ev *event) {
 
 func (s *session) takeReply(e *echo, index int, ev *event) {
 	switch e.state {
-	case answered:
-		s.duplicate++
+	case answered, tooLate:
+		if !e.again {
+			e.again = true
+			s.duplicate++
+		}
 		return
 	case rejected, unsendable, unsent:
 		s.foreign++
@@ -251,7 +256,7 @@ func (s *session) takeReply(e *echo, index int, ev *event) {
 	}
 	rtt := s.rtt(e, ev)
 	if rtt > s.plan.timeout {
-		e.state = lost
+		e.state = tooLate
 		s.late++
 		return
 	}

@@ -91,12 +91,12 @@ func TestEveryFateIsCounted(t *testing.T) {
 		router := netip.MustParseAddr("192.0.2.254")
 		o := runScript(t, measurement.Spec{Count: 20, Interval: 0.01, Timeout: 0.1}, &scripted{
 			delays: map[int][]time.Duration{
-				2: {},                                        // lost
-				3: {25 * time.Millisecond},                   // after 4 and 5
-				6: {time.Millisecond, 2 * time.Millisecond},  // twice
-				7: {105 * time.Millisecond},                  // late
-				8: {time.Millisecond, 60 * time.Millisecond}, // twice
-				9: {},                                        // lost
+				2: {},                                                             // lost
+				3: {25 * time.Millisecond},                                        // after 4 and 5
+				6: {time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond}, // thrice
+				7: {105 * time.Millisecond, 110 * time.Millisecond},               // late, and twice
+				8: {time.Millisecond, 60 * time.Millisecond},                      // twice
+				9: {},                                                             // lost
 			},
 			errs:   map[int]failure{10: {from: router, typ: 3, code: 1}, 11: {from: router, typ: 3, code: 1}},
 			unsent: map[int]error{12: errors.New("send: no buffer space available")},
@@ -106,7 +106,7 @@ func TestEveryFateIsCounted(t *testing.T) {
 		}
 		for _, want := range [][]string{
 			{"1 of 20", "later than the timeout of 100ms"},
-			{"2 of 20", "duplicates"},
+			{"3 of 20", "duplicates"},
 			{"1 of 20", "reordered"},
 			{"2 ICMP errors from 192.0.2.254", "host unreachable"},
 			{"1 of 20", "could not be sent", "no buffer space"},
