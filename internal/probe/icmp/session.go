@@ -245,14 +245,14 @@ func (s *session) takeReply(e *echo, index int, ev *event) {
 			s.duplicate++
 		}
 		return
-	case rejected, unsendable, unsent:
+	case unsendable, unsent:
 		s.foreign++
 		return
 	case pending:
 		s.waiting--
-	case lost:
-		// Given up too early when this process slept over an answer that the
-		// kernel stamped in time.
+	case lost, rejected:
+		// Given up too early: this process slept over an answer that the kernel
+		// stamped in time, or who sent the ICMP error was wrong.
 	}
 	rtt := s.rtt(e, ev)
 	if rtt > s.plan.timeout {

@@ -15,7 +15,8 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// scripted is a path that answers request i after the given delays; it runs on
+// scripted is a path that answers request i after the given delays, and after an error only
+// where there are some; it runs on
 // the fake clock of a synctest bubble.
 type scripted struct {
 	delays map[int][]time.Duration // absent: answered after a millisecond; empty: never
@@ -41,10 +42,9 @@ func (c *scripted) send(index int) error {
 	}
 	if f, ok := c.errs[index]; ok {
 		c.due = append(c.due, scriptedEvent{now.Add(time.Millisecond), event{what: refused, sequence: uint16(index), failure: f}})
-		return nil
 	}
 	delays, ok := c.delays[index]
-	if !ok {
+	if _, refused := c.errs[index]; !ok && !refused {
 		delays = []time.Duration{time.Millisecond}
 	}
 	for _, d := range delays {
@@ -83,6 +83,19 @@ func runScript(t *testing.T, spec measurement.Spec, c *scripted) measurement.Out
 func hasFact(o measurement.Outcome, parts ...string) bool {
 	return slices.ContainsFunc(o.Facts, func(fact string) bool {
 		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(fact, part) })
+	})
+}
+
+// Who says that a request gets no further may be wrong of it: its answer says more.
+func TestAnswerAfterAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := runScript(t, measurement.Spec{Count: 3, Interval: 0.01, Timeout: 0.1}, &scripted{
+			errs:   map[int]failure{0: {typ: 3, code: 1}, 1: {typ: 3, code: 1}, 2: {typ: 3, code: 1}},
+			delays: map[int][]time.Duration{0: {5 * time.Millisecond}, 2: {105 * time.Millisecond}},
+		})
+		if got := o.Metrics["loss_fraction"]; math.Abs(got-2.0/3) > 1e-12 || o.Metrics["rtt_min_seconds"] != 0.005 || !hasFact(o, "3 ICMP errors") || hasFact(o, "matched no open request") {
+			t.Errorf("%v %q", o.Metrics, o.Facts)
+		}
 	})
 }
 
