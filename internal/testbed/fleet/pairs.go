@@ -279,9 +279,11 @@ func addressIn(h agent.Hello, network netip.Prefix) (netip.Addr, error) {
 	var found, others []netip.Addr
 	for _, i := range h.Interfaces {
 		for _, a := range i.Addresses {
-			if network.Contains(a) {
+			switch {
+			case slices.Contains(found, a): // on another interface, too
+			case network.Contains(a):
 				found = append(found, a)
-			} else if !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+			case !a.IsLoopback() && !a.IsLinkLocalUnicast():
 				others = append(others, a)
 			}
 		}
