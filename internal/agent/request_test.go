@@ -141,3 +141,17 @@ func TestRepliesCanBeShown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A host of containers has more interfaces than are told of: those that a path may go to are
+// among them.
+func TestInterfacesThatAreToldOf(t *testing.T) {
+	var all []Interface
+	for i := range 2 * maxInterfaces {
+		all = append(all, Interface{Name: fmt.Sprint("veth", i), Addresses: []netip.Addr{netip.MustParseAddr("fe80::1")}})
+	}
+	all = append(all, Interface{Name: "tunnel", Addresses: []netip.Addr{netip.MustParseAddr("fe80::2"), netip.MustParseAddr("10.66.0.2")}})
+	got := told(all)
+	if len(got) != maxInterfaces || got[0].Name != "tunnel" || got[1].Name != "veth0" {
+		t.Errorf("%d interfaces, first %v", len(got), got[:2])
+	}
+}

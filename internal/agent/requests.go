@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
@@ -113,7 +114,7 @@ func (s *server) machine(ctx context.Context) Hello {
 // maxInterfaces bounds how many are told of: a host of containers has thousands.
 const maxInterfaces = 256
 
-// interfaces are those of this host that are up and have an address.
+// interfaces are those of this host that are up and have an address, as many as are told of.
 func interfaces() []Interface {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -122,7 +123,7 @@ func interfaces() []Interface {
 	found := []Interface{}
 	for _, i := range all {
 		addresses, err := i.Addrs()
-		if i.Flags&net.FlagUp == 0 || err != nil || len(addresses) == 0 || len(found) == maxInterfaces {
+		if i.Flags&net.FlagUp == 0 || err != nil || len(addresses) == 0 {
 			continue
 		}
 		one := Interface{Name: i.Name, MTUBytes: i.MTU}
@@ -133,7 +134,25 @@ func interfaces() []Interface {
 		}
 		found = append(found, one)
 	}
-	return found
+	return told(found)
+}
+
+// told are the interfaces that are told of: first those with an address of more than their link,
+// which a path is likely to go to, as those of containers have none.
+func told(all []Interface) []Interface {
+	onLink := func(i Interface) bool {
+		return !slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool { return !a.IsLinkLocalUnicast() })
+	}
+	slices.SortStableFunc(all, func(a, b Interface) int {
+		switch {
+		case onLink(a) == onLink(b):
+			return 0
+		case onLink(b):
+			return -1
+		}
+		return 1
+	})
+	return all[:min(len(all), maxInterfaces)]
 }
 
 // connecting is what all connections of a test may take, and the wait for a common start.
