@@ -291,7 +291,9 @@ func (a *agent) connect(ctx context.Context, lost context.CancelCauseFunc) (*nat
 		first = nil // the servers of a cluster say hello before
 		dialer.time, ping = clusterTime, clusterPing
 	}
-	conn, err := nats.Connect("tls://"+strings.ReplaceAll(a.Address, ",", ",tls://"),
+	// The interface of an address on a link follows a sign that a URL has escaped.
+	urls := "tls://" + strings.NewReplacer(",", ",tls://", "%", "%25").Replace(a.Address)
+	conn, err := nats.Connect(urls,
 		nats.Secure(config), first, nats.Timeout(connectTime), nats.SetCustomDialer(dialer),
 		nats.Nkey(a.Key, a.pair.Sign), nats.UserInfo(a.Agent.Name, a.File.Proof(a.Agent.Name, a.Key)),
 		nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.SyncQueueLen(maxWaiting),

@@ -3,8 +3,10 @@ package bus_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +43,15 @@ func TestLink(t *testing.T) {
 	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the link was closed, and the other end reads %v", err)
 	}
+}
+
+// An agent joins at an address on a link, too, which has an interface.
+func TestJoinOnALink(t *testing.T) {
+	y := newYardAt(t, netip.MustParseAddrPort("[::1]:0"))
+	links := make(chan io.ReadWriteCloser, 1)
+	start(t, y.optionsAt(fmt.Sprintf("[::1%%lo]:%d", y.broker.Addr().Port()), "vm-1", links))
+	take(t, y.arrived)
+	take(t, links)
 }
 
 // An agent whose process ends is gone at once, and says so.

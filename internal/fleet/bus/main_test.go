@@ -32,9 +32,14 @@ type yard struct {
 
 func newYard(t testing.TB) *yard {
 	t.Helper()
+	return newYardAt(t, netip.MustParseAddrPort("127.0.0.1:0"))
+}
+
+func newYardAt(t testing.TB, at netip.AddrPort) *yard {
+	t.Helper()
 	secret, _, err := join.Open(filepath.Join(t.TempDir(), "fw.join"), fleet)
 	testutil.OK(t, err)
-	b, err := broker.Start(broker.Options{Listen: netip.MustParseAddrPort("127.0.0.1:0"), Secret: secret, MaxAgents: 16})
+	b, err := broker.Start(broker.Options{Listen: at, Secret: secret, MaxAgents: 16})
 	testutil.OK(t, err)
 	y := &yard{broker: b, secret: secret, arrived: make(chan bus.Arrival, 100), refused: make(chan error, 16)}
 	t.Cleanup(func() { testutil.OK(t, b.Close()) })
