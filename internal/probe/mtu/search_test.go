@@ -2,12 +2,15 @@ package mtu
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Whatever a path carries is found within the bound of rounds, even when
@@ -51,6 +54,32 @@ func TestSizeSearchSurvivesChance(t *testing.T) {
 		}
 		if s.passed != 1400 {
 			t.Errorf("found %d bytes although round %d was lost", s.passed, lost)
+		}
+	}
+}
+
+// Who is said to bound a path, by what routers said.
+func TestLimit(t *testing.T) {
+	says := func(mtus ...int) (all []sockets.PathError) {
+		for _, mtu := range mtus {
+			all = append(all, sockets.PathError{From: "10.0.0.1", MTU: mtu})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		tooBig      []sockets.PathError
+		limit, fact string
+	}{
+		{nil, measurement.MTUBlackHole, "vanish without an ICMP message; TCP"},
+		{says(1400), measurement.MTURouter, "said that its next link carries 1400 bytes"},
+		{says(1450, 1400), measurement.MTURouter, "carries 1400 bytes"},
+		{says(1450), measurement.MTUBlackHole, "up to the 1450 that the router 10.0.0.1 said"},
+		{says(1390), measurement.MTURouter, "carries 1390 bytes, and 1400 pass"},
+		{says(0), measurement.MTURouter, "packets of more than 1400 bytes are too big for it, and not what its next link carries"},
+	} {
+		limit, fact := (&test{tooBig: c.tooBig}).limit(1400, 1500, "eth0", 1500)
+		if limit != c.limit || !strings.Contains(fact, c.fact) {
+			t.Errorf("%v: %s, %q", c.tooBig, limit, fact)
 		}
 	}
 }
