@@ -87,7 +87,8 @@ func (s *server) ServeTransaction(c *net.TCPConn) error {
 	if err != nil {
 		return err
 	}
-	t, counts := s.transaction(cookie, c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	t, counts := s.transaction(cookie, from)
 	if t == nil {
 		return fmt.Errorf("%w: a transaction of no crr test in progress", protocol.ErrMalformed)
 	}
@@ -100,11 +101,28 @@ func (s *server) ServeTransaction(c *net.TCPConn) error {
 	if _, err := io.CopyN(io.Discard, c, int64(t.Spec.RequestBytes)); err != nil {
 		return err
 	}
+	// Where the system cannot, they are not marked.
+	if err := mark(c, from, t.Spec.DSCP); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
+		return err
+	}
 	if _, err := c.Write(s.zeros[:t.Spec.ResponseBytes]); err != nil {
 		return err
 	}
 	counts.answered.Add(1)
 	return io.EOF // as it should: this end closes first
+}
+
+// mark marks what a connection sends to an address from now on.
+func mark(c *net.TCPConn, to netip.Addr, dscp int) error {
+	raw, err := c.SyscallConn()
+	if err != nil || dscp == 0 {
+		return err
+	}
+	network := "tcp4" // which mapped addresses are, too
+	if to.Unmap().Is6() {
+		network = "tcp6"
+	}
+	return sockets.Options{DSCP: dscp}.Control(network, to.String(), raw)
 }
 
 const (

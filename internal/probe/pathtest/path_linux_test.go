@@ -392,3 +392,18 @@ func TestUDPIsDropped(t *testing.T) {
 		t.Errorf("after all that: %s %v", a.Error, a.Metrics)
 	}
 }
+
+// The responses of short connections are marked whoever sends them: the thread that
+// accepts small ones, or else the connection's own.
+func TestResponsesAreMarked(t *testing.T) {
+	p := newPath(t, 1)
+	p.filter(t, "forward", "meta l4proto tcp meta length > 900 ip dscp != 10 drop; add rule inet t c meta l4proto tcp meta length > 900 ip6 dscp != 10 drop")
+	families(t, func(t *testing.T, v6 bool) {
+		for _, size := range []int{1000, 10_000} {
+			a := p.run(t, measurement.Spec{Kind: measurement.CRR, DSCP: 10, ResponseBytes: size, Duration: 0.1, MaxWarmup: 0.01}, v6)
+			if a.Error != "" || a.Metrics["failed_connections_count"] != 0 {
+				t.Errorf("responses of %d bytes: %s %v", size, a.Error, a.Metrics)
+			}
+		}
+	})
+}
