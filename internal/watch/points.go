@@ -122,7 +122,7 @@ func (r *Round) AddRun(name string, run *result.Result) {
 			r.Failed = append(r.Failed, Failure{Path: t.Path, Test: t.Test, Findings: t.Gate.Findings})
 		}
 	}
-	r.addEffects(run.Costs)
+	r.addEffects(run)
 	for _, t := range run.Trials {
 		of := TestOf{t.Path, t.Test}
 		pointed := slices.ContainsFunc(r.Points, func(p Point) bool { return p.Path == of.Path && p.Test == of.Test })
@@ -132,29 +132,52 @@ func (r *Round) AddRun(name string, run *result.Result) {
 	}
 }
 
+// mostValueless is the share of the pairs of an effect that may have no value on either side:
+// they count as no effect, and the estimate is theirs where they are more.
+const mostValueless = 0.2
+
 // addEffects takes the primary effects of a run, and the level of the path that each is
 // compared with.
-func (r *Round) addEffects(effects []result.Effect) {
+func (r *Round) addEffects(run *result.Result) {
 	add := func(s Series, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) && !slices.ContainsFunc(r.Points, func(p Point) bool { return p.Series == s }) {
 			r.Points = append(r.Points, Point{Series: s, Value: v})
 		}
 	}
-	for _, e := range effects {
+	for _, e := range run.Costs {
 		if !e.Primary || e.N == e.Broken || e.Against != nil || e.Metric == measurement.BrokenTrials {
 			continue
 		}
-		if e.ReferenceBroken < e.N {
+		metric := measurement.MetricOf(e.Metric)
+		// No rate and no time is 0 but for want of any.
+		if e.ReferenceBroken < e.N && (e.ReferenceMedian != 0 || !metric.ByRatio() && metric.Unit != measurement.SecondsUnit) {
 			add(Series{Path: e.Baseline, Test: e.Test, Metric: e.Metric}, e.ReferenceMedian)
 		}
-		if e.EstimateUnbounded { // its number is 0, which nobody measured
+		if e.EstimateUnbounded || float64(valueless(run.Trials, e)) > mostValueless*float64(e.N) { // its number is 0, which nobody measured
 			continue
 		}
 		effect := Series{Path: e.Path, Baseline: e.Baseline, Test: e.Test, Metric: e.Metric}
-		if !measurement.MetricOf(e.Metric).ByRatio() {
+		if !metric.ByRatio() {
 			add(effect, e.Difference)
 		} else if e.Ratio > 0 {
 			add(effect, e.Ratio)
 		}
 	}
+}
+
+// valueless is how many blocks have no value of an effect's metric on either side: the paths
+// broke their trials, or lost the requests that a percentile falls on.
+func valueless(trials []measurement.Trial, e result.Effect) (n int) {
+	lacking := map[int]int{} // sides, by block
+	for _, t := range trials {
+		if t.Test != e.Test || t.Path != e.Path && t.Path != e.Baseline || !t.Gate.Passed && !t.Gate.Broken {
+			continue
+		}
+		if _, has := t.Metrics[e.Metric]; !has {
+			if lacking[t.Block]++; lacking[t.Block] == 2 {
+				n++
+			}
+		}
+	}
+	return n
 }

@@ -110,6 +110,35 @@ func TestUnboundedEffectsAreNoPoints(t *testing.T) {
 	}
 }
 
+// Nor has an effect a point of blocks in which both sides lost what a median is of, which
+// count as no difference, and no time is 0.
+func TestEffectsOfNothingAreNoPoints(t *testing.T) {
+	run := &result.Result{Costs: []result.Effect{{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds", N: 10, Primary: true}}}
+	var r Round
+	for block := range 10 {
+		for _, path := range []string{"direct", "fw"} {
+			run.Trials = append(run.Trials, measurement.Trial{Block: block + 1, Path: path, Test: "latency", Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Metrics: measurement.Metrics{"loss_fraction": 0.7}}})
+		}
+	}
+	if r.AddRun("run", run); len(r.Points) != 0 {
+		t.Errorf("of nothing: %+v", r.Points)
+	}
+	for i := range run.Trials {
+		if run.Trials[i].Block > 2 {
+			run.Trials[i].Metrics["rtt_p50_seconds"] = 1e-3
+		}
+	}
+	run.Costs[0].ReferenceMedian, run.Costs[0].Difference = 1e-3, 2e-6
+	want := []Point{
+		{Series: Series{Path: "direct", Test: "latency", Metric: "rtt_p50_seconds"}, Value: 1e-3},
+		{Series: Series{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds"}, Value: 2e-6},
+	}
+	var most Round
+	if most.AddRun("run", run); !slices.Equal(most.Points, want) {
+		t.Errorf("of most blocks: %+v", most.Points)
+	}
+}
+
 // A test that counts and has no point is known to have worked, once.
 func TestTestsThatWorkWithoutAPoint(t *testing.T) {
 	passed := measurement.Gate{Passed: true}
