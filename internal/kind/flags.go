@@ -118,7 +118,7 @@ var otherFlags = []Flag{
 // rateFlag is that of all flows together.
 var rateFlag = Flag{
 	Name: "rate", Short: "b", Aliases: []string{"bitrate", "bandwidth"}, Type: Rate, Shared: true,
-	Doc: "rate of all flows together, 0 for unlimited (the default); tcp, load: paces the flows; profile: the bottleneck bandwidth for RFC 6349",
+	Doc: "rate of all flows together, of each direction if both ends send, 0 for unlimited (the default); tcp, load: paces the flows; profile: the bottleneck bandwidth for RFC 6349",
 	Settings: []Setting{
 		{Kinds: packets, Options: []string{"rate"}},
 		{Kinds: streams, Options: []string{"pacing"}, Each: true},
