@@ -266,7 +266,7 @@ const firstStamp = time.Second
 // divide takes more round trips, with the time at which the kernel received
 // each response, and divides them into what came before and what after that.
 func (l *loop) divide() error {
-	if !l.stamp() {
+	if l.stop.Load() || !l.stamp() {
 		return nil
 	}
 	l.wakeup, l.path = latency.New(), latency.New()

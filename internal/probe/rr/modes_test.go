@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/servertest"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -182,6 +183,28 @@ func TestRRModesCancelled(t *testing.T) {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()
+	}
+}
+
+// A test that is ended early divides no round trips, and gives no reason of a clock's for that.
+func TestEndedEarlyDividesNothing(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	enough, end := context.WithCancel(t.Context())
+	defer end()
+	out, err := probe.Run(servertest.Context(t), probe.Request{
+		Spec: measurement.Spec{Kind: measurement.RR, Duration: 600, MaxWarmup: 1e-6}.Defaults(), Target: target, Hooks: &session.Hooks{Enough: enough},
+	}, func(p measurement.Progress) {
+		if p.RTT > 0 {
+			end()
+		}
+	})
+	if err != nil || out.Metrics["rtt_p50_seconds"] <= 0 {
+		t.Fatalf("%v, %+v", err, out.Metrics)
+	}
+	for _, fact := range out.Facts {
+		if strings.Contains(fact, "wake-up") {
+			t.Error(fact)
+		}
 	}
 }
 
