@@ -99,6 +99,8 @@ func TestFlagErrors(t *testing.T) {
 		"test h --paralel 3":                   "did you mean --parallel?",
 		"test h --quite":                       "did you mean --quiet?",
 		"test h --xyzzy":                       "see hopbench test --help",
+		"help tets":                            `did you mean "test"?`,
+		"help lab swithc":                      `did you mean "switch"?`,
 		"test -c 127.0.0.1":                    "hopbench test 127.0.0.1",
 		"test h -n 10M":                        "--only ftp",
 		"-s":                                   "hopbench serve --open",

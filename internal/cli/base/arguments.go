@@ -71,6 +71,23 @@ func refuseUnknown(c *cobra.Command) {
 	}
 }
 
+// refuseUnknownHelp has `help` refuse a command that there is not. For a command of the library's that
+// is what it was given; it would show the help of the root.
+func refuseUnknownHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = func(_ *cobra.Command, args []string) error {
+				of, rest, err := root.Find(args)
+				if err != nil {
+					return Usage(err)
+				}
+				return unknownCommand(of, rest)
+			}
+		}
+	}
+}
+
 // OneOf completes the value of a flag that is one of several.
 func OneOf(values ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
