@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,7 +96,7 @@ func FlagError(c *cobra.Command, err error) error {
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := bad.GetFlag()
-		if flag.Name == "count" && strings.Trim(bad.GetValue(), "0123456789") != "" {
+		if _, err := strconv.ParseFloat(bad.GetValue(), 64); flag.Name == "count" && bad.GetValue() != "" && err != nil {
 			see = "to measure to a host, write it alone: hopbench test " + bad.GetValue()
 		}
 		return Usage(fmt.Errorf("--%s %q: %s; %s", flag.Name, bad.GetValue(), numberError(bad.Unwrap()), see))
@@ -140,11 +141,15 @@ func numberError(err error) error {
 	return err
 }
 
-// excluding reads the words with which the library refuses flags that exclude each other.
+// excluding reads the words with which the library refuses flags that exclude, or that need,
+// each other.
 func excluding(err error) (error, bool) {
 	text := err.Error()
 	if !strings.HasPrefix(text, "if any flags in the group") {
 		return err, false
+	}
+	if _, missing, found := strings.Cut(text, "; missing ["); found {
+		return fmt.Errorf("--%s is missing, without which the other flag means nothing", strings.Join(strings.Fields(strings.TrimSuffix(missing, "]")), " and --")), true
 	}
 	_, given, _ := strings.Cut(text, "; [")
 	given, _, _ = strings.Cut(given, "]")
