@@ -87,7 +87,7 @@ fewest blocks that can show an effect.
 docs/test.md explains every flag and every line of the summary.`,
 		Example: `  hopbench test 192.0.2.7
   hopbench test 192.0.2.7 -b 1G                     rate the profile against 1 Gbit/s
-    hopbench test 192.0.2.7 -P 8 -t 30 -R             8 flows in reverse, as with iperf3
+  hopbench test 192.0.2.7 -P 8 -t 30 -R             8 flows in reverse, as with iperf3
   hopbench test 192.0.2.7 -u -b 500M                datagrams
   hopbench test 192.0.2.7 --only rr,load --json     latency, idle and loaded
   hopbench test 192.0.2.7 --iperf3 -P 4             against a stock iperf3 server
