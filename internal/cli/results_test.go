@@ -70,6 +70,14 @@ func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
 			t.Errorf("%q: status %d: %s", args, status, stderr)
 		}
 	}
+	// Nor is a file one.
+	file := filepath.Join(t.TempDir(), "result.json")
+	testutil.OK(t, os.WriteFile(file, nil, 0o644))
+	for _, args := range [][]string{{"run", "--resume", file}, {"report", file}, {"export", file}} {
+		if status, _, stderr := command(t, args...); status != base.ExitUsage || !strings.Contains(stderr, "no run in this folder") {
+			t.Errorf("%q: status %d: %s", args, status, stderr)
+		}
+	}
 	makeRun(t, dir, store.Head{Name: "anew"})
 	// In a folder of several runs that entry is done anew.
 	several := t.TempDir()

@@ -131,7 +131,8 @@ func (s *Store) Old() bool { return s.version < version }
 
 func exists(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
+		folder, bad := os.Stat(dir)
+		if errors.Is(err, os.ErrNotExist) || bad == nil && !folder.IsDir() {
 			return fmt.Errorf("%s: %w (no %s there)", dir, ErrNoRun, FileName)
 		}
 		return fmt.Errorf("open the run: %w", err)
