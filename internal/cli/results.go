@@ -97,21 +97,23 @@ func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON 
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		encoder := json.NewEncoder(s.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(slices.Concat([]watch.Round{}, rounds))
-	}
 	announced, err := st.Announced(ctx)
 	if err != nil {
 		return err
 	}
 	h := report.NewHistory(head, rounds, announced)
-	if page == "" {
-		return terminal.History(s.Out, h, base.TerminalWidth(s.Out))
+	if page != "" {
+		if err := atomicfile.Write(page, func(w io.Writer) error { return html.WriteHistory(w, h) }); err != nil {
+			return fmt.Errorf("write the history: %w", err)
+		}
 	}
-	if err := atomicfile.Write(page, func(w io.Writer) error { return html.WriteHistory(w, h) }); err != nil {
-		return fmt.Errorf("write the history: %w", err)
+	switch {
+	case asJSON:
+		encoder := json.NewEncoder(s.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(slices.Concat([]watch.Round{}, rounds))
+	case page == "":
+		return terminal.History(s.Out, h, base.TerminalWidth(s.Out))
 	}
 	return nil
 }

@@ -62,7 +62,11 @@ func TestWatchKeepsRoundsAndShowsThem(t *testing.T) {
 	if status != base.ExitDone || !strings.Contains(out, "every 1s, 2 rounds") || !strings.Contains(out, "RTT p99 of latency") || !strings.Contains(out, "learning, 86398 samples to come") {
 		t.Errorf("status %d: %s%s", status, out, problems)
 	}
-	_, out, _ = command(t, "results", "--history", dir, "--json")
+	both := filepath.Join(t.TempDir(), "both.html")
+	_, out, _ = command(t, "results", "--history", dir, "--json", "--html", both)
+	if _, err := os.Stat(both); err != nil {
+		t.Error(err)
+	}
 	var rounds []watch.Round
 	testutil.OK(t, json.Unmarshal([]byte(out), &rounds))
 	if len(rounds) != 2 || rounds[1].Number != 2 || rounds[1].Route == nil || rounds[1].Payload["latency"] < 100_000 {
