@@ -162,7 +162,7 @@ const maxNamed = 64
 func Destinations(remote string, servers []string) []string {
 	count := map[string]int{}
 	for _, s := range servers {
-		if s != "" && !session.SameAddress(s, remote) {
+		if s != "" && s != remote {
 			count[s]++
 		}
 	}

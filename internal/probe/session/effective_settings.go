@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"runtime"
 	"slices"
 	"strconv"
@@ -105,17 +104,6 @@ func HostOf(hostPort string) string {
 		return hostPort
 	}
 	return host
-}
-
-// SameAddress says whether two ends mean the same address and port: the interface of one on a
-// link is each end's own (RFC 4007, section 6).
-func SameAddress(a, b string) bool {
-	if a == b {
-		return true
-	}
-	one, err1 := netip.ParseAddrPort(a)
-	other, err2 := netip.ParseAddrPort(b)
-	return err1 == nil && err2 == nil && one.Port() == other.Port() && one.Addr().WithZone("") == other.Addr().WithZone("")
 }
 
 // SetBytes sets an effective setting that is known.

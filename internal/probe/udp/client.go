@@ -297,7 +297,7 @@ func (t *test) addFlow(out *measurement.Outcome, f *flow) {
 	result := measurement.Flow{Source: f.udp.LocalAddr(), Destination: f.Ready.Server, SentBytes: f.sent.Bytes, ReceivedBytes: f.received.Packets.ReceivedBytes}
 	out.Flows = append(out.Flows, result)
 	session.AddEffective(out, f.sent.Effective, f.received.Effective)
-	if !session.SameAddress(f.reached.Client, result.Source) {
+	if f.reached.Client != result.Source {
 		t.facts = session.AppendNew(t.facts, "the source address or port is translated on the way: the destination saw "+f.reached.Client+" where the source has "+result.Source)
 	}
 	t.facts = session.AppendNew(t.facts, f.received.Facts...)
