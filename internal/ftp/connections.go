@@ -159,6 +159,15 @@ func (d *dataConn) sentSoFar() int64 {
 	return d.sent()
 }
 
+// RemoteAddr has no zone of IPv6, which the library takes for no address.
+func (d *dataConn) RemoteAddr() net.Addr {
+	a, ok := d.Conn.RemoteAddr().(*net.TCPAddr)
+	if !ok || a.Zone == "" {
+		return d.Conn.RemoteAddr()
+	}
+	return &net.TCPAddr{IP: a.IP, Port: a.Port}
+}
+
 // Close may be called again.
 func (d *dataConn) Close() error {
 	d.closing.Do(func() {

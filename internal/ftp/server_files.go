@@ -170,7 +170,7 @@ func (h *handle) fail(err error) error {
 // connected notes the data connection.
 func (h *handle) connected(c any) {
 	if d, ok := c.(*dataConn); ok {
-		h.t.Local, h.t.Remote = d.LocalAddr().String(), d.RemoteAddr().String()
+		h.t.Local, h.t.Remote = d.Conn.LocalAddr().String(), d.Conn.RemoteAddr().String()
 	}
 }
 

@@ -188,6 +188,7 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 	if err := protocol.Expect(&w, protocol.TypeReached, protocol.MaxControl, &reached); err != nil {
 		return fail(err)
 	}
+	reached.Client = session.InOwnZone(reached.Client, conn.LocalAddr())
 	return conn, reached, nil
 }
 

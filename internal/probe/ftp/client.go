@@ -314,12 +314,13 @@ func (t *test) outcome(r ftp.Result, local *protocol.HostSeries, localTTL int) m
 // begins with the transfer, began seconds after START.
 func (t *test) flow(s ftp.Segment, began float64) measurement.Flow {
 	f := measurement.Flow{Source: s.Local, Destination: s.Remote, ReceivedBytes: s.Bytes, SentBytes: s.Bytes}
-	if t.spec.Direction == measurement.Send {
+	if t.spec.Direction == measurement.Send { // whose addresses the server told
+		f.Source, f.Destination = session.InOwnZone(s.Local, t.link.Local), session.InOwnZone(s.Remote, t.link.Remote)
 		f.Final, f.Info = t.watch.only()
 	} else {
 		for _, x := range t.report.Transfers {
 			if x.Offset == s.Offset {
-				f.SentBytes, f.Final, f.Info, f.Destination = x.Bytes, x.Final, x.Info, cmp.Or(x.Server, f.Destination)
+				f.SentBytes, f.Final, f.Info, f.Destination = x.Bytes, x.Final, x.Info, cmp.Or(session.InOwnZone(x.Server, s.Remote), f.Destination)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -67,6 +68,18 @@ func Connect(ctx context.Context, req Request, testID string, flow int) (*Link, 
 	return l, nil
 }
 
+// InOwnZone is the address and port of an end as the other end tells them, with the zone
+// that the same end has here in place of the other's: an IPv6 zone is the name of an
+// interface of the host that says it (RFC 4007, section 6).
+func InOwnZone(told, here string) string {
+	a, err := netip.ParseAddrPort(told)
+	if err != nil || a.Addr().Zone() == "" {
+		return told
+	}
+	own, _ := netip.ParseAddrPort(here) // without a zone if it is none
+	return netip.AddrPortFrom(a.Addr().WithZone(own.Addr().Zone()), a.Port()).String()
+}
+
 // IgnoreClosed is err unless that says that something was closed already.
 func IgnoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
@@ -97,6 +110,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 	if err := protocol.Expect(c, protocol.TypeReady, protocol.MaxControl, &l.Ready); err != nil {
 		return nil, err
 	}
+	l.Ready.Client, l.Ready.Server = InOwnZone(l.Ready.Client, l.Local), InOwnZone(l.Ready.Server, l.Remote)
 	l.Ready.MaxRateBitsPerSecond = LeastRate(l.Ready.MaxRateBitsPerSecond, req.MaxRateBitsPerSecond)
 	conn, err := sockets.Attach(c)
 	if err == nil && !SharesPoller(req.Spec) {
