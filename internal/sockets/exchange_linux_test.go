@@ -122,7 +122,7 @@ func TestMark(t *testing.T) {
 		{"[::1]:0", unix.IPPROTO_IPV6, unix.IPV6_TCLASS},
 	} {
 		near, _ := datagrams(t, c.address)
-		testutil.OK(t, near.SetDSCP(46))
+		testutil.OK(t, near.SetOptions(Options{DSCP: 46}))
 		if got := near.intOption(c.level, c.option); got != 46<<2 {
 			t.Errorf("%s: the field is %d, want %d", c.address, got, 46<<2)
 		}

@@ -12,7 +12,7 @@ import (
 // of any version.
 func Paces(congestion string) bool { return strings.HasPrefix(congestion, "bbr") }
 
-// Options are what a test asks of a TCP socket beyond the defaults, where a zero
+// Options are what a test asks of a socket beyond the defaults, where a zero
 // field asks nothing, or what is in force there, where it is unknown. Other systems than
 // Linux refuse those with the tag linux, by its name. The tags sends and receives name what
 // is in force in the result of an end that does so.
@@ -52,6 +52,16 @@ func (o Options) Effective(sends bool) map[string]string {
 		}
 	}
 	return effective
+}
+
+// AskedBy are the options of o without those that asked leaves to the kernel.
+func (o Options) AskedBy(asked Options) Options {
+	for i, all, was := 0, reflect.ValueOf(&o).Elem(), reflect.ValueOf(asked); i < all.NumField(); i++ {
+		if was.Field(i).IsZero() {
+			all.Field(i).SetZero()
+		}
+	}
+	return o
 }
 
 // OptionsOf is what a spec asks of the socket of one flow. Only DSCP and MSS are for the

@@ -19,18 +19,6 @@ func (c *Conn) six() bool {
 	return err == nil && ok && !mapped(peer.Addr)
 }
 
-// SetDSCP marks all packets (RFC 2474); the two low bits stay with ECN.
-func (c *Conn) SetDSCP(dscp int) error {
-	level, option := unix.IPPROTO_IP, unix.IP_TOS
-	if c.six() {
-		level, option = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
-	}
-	if err := c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, dscp<<2) }); err != nil {
-		return fmt.Errorf("mark packets with DSCP %d: %w", dscp, err)
-	}
-	return nil
-}
-
 // SetFragmentMode says what to do with packets larger than an MTU.
 func (c *Conn) SetFragmentMode(m FragmentMode) error {
 	values := [...]int{Fragment: unix.IP_PMTUDISC_DONT, DontFragment: unix.IP_PMTUDISC_DO, ProbeMTU: unix.IP_PMTUDISC_PROBE}

@@ -106,9 +106,6 @@ func (r *PacketReceiver) Message(int) Message {
 	return Message{Data: r.buf[:r.n], Length: r.n, Segment: r.n}
 }
 
-// SetDSCP is not supported here.
-func (c *Conn) SetDSCP(int) error { return ErrUnsupported }
-
 // SetFragmentMode is not supported here.
 func (c *Conn) SetFragmentMode(FragmentMode) error { return ErrUnsupported }
 

@@ -156,7 +156,7 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 	fail := func(err error) (*sockets.Conn, protocol.Reached, error) {
 		return nil, reached, errors.Join(err, conn.Close())
 	}
-	if err := Mark(conn, req.Spec); err != nil {
+	if err := SetOptions(conn, req.Spec); err != nil {
 		return fail(err)
 	}
 	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
@@ -200,13 +200,12 @@ func fixedPort(req session.Request, ready protocol.Ready) string {
 	return ", or a load balancer gives that source port to another back end than TCP's (leave source_port out: a free one will be found)"
 }
 
-// Mark marks what a UDP socket sends as the spec asks; TCP connections are
-// marked before their handshake.
-func Mark(conn *sockets.Conn, spec measurement.Spec) error {
-	if spec.DSCP == 0 {
-		return nil
-	}
-	if err := conn.SetDSCP(spec.DSCP); err != nil {
+// SetOptions sets what a spec asks of a UDP socket; TCP connections have it before their
+// handshake.
+func SetOptions(conn *sockets.Conn, spec measurement.Spec) error {
+	o := session.FlowOptions(spec, false)
+	o.MSS = 0 // of the control connection
+	if err := conn.SetOptions(o); err != nil {
 		return &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: err}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return err
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := datagram.Mark(conn, open.Test.Spec); err != nil {
+	if err := datagram.SetOptions(conn, open.Test.Spec); err != nil {
 		return err
 	}
 	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {

@@ -88,7 +88,8 @@ type test struct {
 	several *pipeline // nil in a closed loop with one request in flight
 	begun   func()    // see session.Request.AwaitCommonStart
 	start   time.Time
-	spin    bool // was done, not only asked for
+	spin    bool              // was done, not only asked for
+	inForce map[string]string // of the options of this end's socket
 	facts   []string
 	host    *protocol.HostSeries
 	report  protocol.Report
@@ -105,6 +106,7 @@ func (t *test) overTCP(progress func(measurement.Progress)) error {
 		return session.Wrap("prepare the socket", err)
 	}
 	t.request, t.respond = spec.RequestBytes, spec.ResponseBytes
+	t.inForce = session.InForce(t.control.Conn, spec, true)
 	t.control.Deadline = time.Now().Add(session.Planned(spec) + Grace(spec))
 	x := &tcpExchange{endpoint: endpoint{ControlConn: t.control}, request: make([]byte, t.request), response: make([]byte, t.respond)}
 	if pipelined(spec) {
@@ -142,9 +144,10 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 		return session.Wrap("open a UDP socket", err)
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := datagram.Mark(conn, spec); err != nil {
+	if err := datagram.SetOptions(conn, spec); err != nil {
 		return err
 	}
+	t.inForce = session.InForce(conn, spec, true)
 	if err := conn.SetReadTick(min(timeout, answerTick)); err != nil {
 		return session.Wrap("prepare the socket", err)
 	}
@@ -261,11 +264,10 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	out.Metrics["loss_fraction"] = float64(l.lost) / float64(l.lost+n)
 	out.Metrics["transactions_per_second"] = float64(n) / l.measured.Seconds()
 	t.addWakeup(&out)
-	for k, v := range t.report.Effective {
-		if _, known := out.Effective[k]; !known { // what this end did, it knows itself
-			out.Effective[k] = v
-		}
+	for k := range out.Effective {
+		delete(t.report.Effective, k) // what this end did, it knows itself
 	}
+	session.AddEffective(&out, t.inForce, t.report.Effective)
 	if t.request != spec.RequestBytes || t.respond != spec.ResponseBytes {
 		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagram.HeaderBytes))
 	}

@@ -31,6 +31,7 @@ func TestRRModes(t *testing.T) {
 			"open loop, large":       {RequestsPerSecond: 500, RequestBytes: 9000, ResponseBytes: 20_000},
 			"without warm-up":        {MaxWarmup: -1},
 			"in flight and spinning": {InFlight: 8, Spin: true},
+			"marked":                 {DSCP: 46, MSSBytes: 500},
 		} {
 			t.Run(fmt.Sprintf("%s %s", protocol, name), func(t *testing.T) {
 				spec.Kind, spec.Protocol, spec.Duration, spec.Timeout = measurement.RR, protocol, 0.2, 2
@@ -38,6 +39,9 @@ func TestRRModes(t *testing.T) {
 					spec.MaxWarmup = 0.02
 				} else {
 					spec.MaxWarmup = 1e-6 // zero is the default
+				}
+				if runtime.GOOS != "linux" {
+					spec.DSCP, spec.MSSBytes = 0, 0
 				}
 				var out measurement.Outcome
 				var err error
@@ -60,6 +64,12 @@ func TestRRModes(t *testing.T) {
 					t.Errorf("%+v", out.Latency)
 				}
 				checkWaits(t, out, spec)
+				if mark := out.Effective["dscp"]; spec.DSCP > 0 != (mark == "46") || spec.DSCP == 0 && mark != "" {
+					t.Errorf("packets are marked %q, want %d at both ends", mark, spec.DSCP)
+				}
+				if mss := out.Effective["mss_bytes"]; spec.MSSBytes > 0 && protocol == measurement.OverTCP != (mss != "") {
+					t.Errorf("%s: an MSS of %q", protocol, mss)
+				}
 			})
 		}
 	}

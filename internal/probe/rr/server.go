@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	}
 	report := protocol.Report{Answered: end.answered.Load(), Host: host.Result(), Facts: end.facts,
 		Effective: map[string]string{"destination_wait": session.WaitMethod(end.spin)}}
+	maps.Copy(report.Effective, end.inForce)
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
@@ -94,6 +96,7 @@ type responder struct {
 	cpus     []int // that its thread keeps to; nil for all
 	answered atomic.Int64
 	spin     bool
+	inForce  map[string]string // of the options of its socket
 	facts    []string
 }
 
@@ -110,6 +113,7 @@ func (e *responder) run(f func(spin bool) error) error {
 }
 
 func (e *responder) serveTCP(w *session.ControlConn) error {
+	e.inForce = session.InForce(w.Conn, e.spec, true)
 	return e.run(func(spin bool) error { return e.answer(w, spin) })
 }
 
@@ -200,9 +204,10 @@ func (e *responder) answerPeer(ctx context.Context, peer netip.AddrPort) error {
 		return errors.Join(err, session.IgnoreClosed(udp.Close()))
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := datagram.Mark(conn, e.spec); err != nil {
+	if err := datagram.SetOptions(conn, e.spec); err != nil {
 		return err
 	}
+	e.inForce = session.InForce(conn, e.spec, true)
 	var stop atomic.Bool
 	defer context.AfterFunc(ctx, func() { stop.Store(true); conn.Interrupt() })()
 	return e.run(func(spin bool) error {

@@ -27,6 +27,12 @@ func FlowOptions(spec measurement.Spec, sends bool) sockets.Options {
 	return o
 }
 
+// InForce is what a result says of the options of a spec that are in force on a socket
+// which sends or receives.
+func InForce(conn *sockets.Conn, spec measurement.Spec, sends bool) map[string]string {
+	return conn.InForce().AskedBy(FlowOptions(spec, sends)).Effective(sends)
+}
+
 // explainDial adds to an error of dialling what to do about it.
 func explainDial(err error, localPort int) error {
 	call := ""

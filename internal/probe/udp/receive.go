@@ -58,7 +58,7 @@ func newReceiver(control session.ControlConn, conn *sockets.Conn, spec measureme
 	n, width := session.BinsOf(spec)
 	r := &receiver{
 		control: control, conn: conn, cookie: cookie, end: time.Duration(n) * width, width: width,
-		bytes: make([]int64, n), packets: make([]int64, n), effective: map[string]string{},
+		bytes: make([]int64, n), packets: make([]int64, n), effective: session.InForce(conn, spec, false),
 	}
 	got := conn.SetReceiveBuffer(int(spec.ReceiveBufferBytes))
 	session.SetBytes(r.effective, "receive_buffer_bytes", got)

@@ -127,6 +127,9 @@ func checkOutcome(t *testing.T, out measurement.Outcome, spec measurement.Spec) 
 	if out.Effective["packet_bytes"] == "" || out.Effective["gso"] == "" || out.Effective["gro"] == "" {
 		t.Errorf("effective %v", out.Effective)
 	}
+	if mark := out.Effective["dscp"]; spec.DSCP > 0 && mark != fmt.Sprint(spec.DSCP) || spec.DSCP == 0 && mark != "" {
+		t.Errorf("packets are marked %q, want %d at both ends", mark, spec.DSCP)
+	}
 	if spec.PacketBytes > 0 && out.Effective["packet_bytes"] != fmt.Sprint(spec.PacketBytes) {
 		t.Errorf("packets of %s bytes, want %d", out.Effective["packet_bytes"], spec.PacketBytes)
 	}

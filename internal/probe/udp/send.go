@@ -64,7 +64,7 @@ func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement
 	s := &sender{
 		control: control, conn: conn, size: spec.PacketBytes,
 		warmup: spec.MaxWarmup.Duration(), end: session.Planned(spec),
-		effective: map[string]string{},
+		effective: session.InForce(conn, spec, true),
 	}
 	room := datagram.LargestPayload(conn)
 	switch {
