@@ -43,15 +43,10 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 			e.Run, e.ReferenceRun = side.Label, reference.Label
 			return e
 		}
-		contrasts, lacking := commonContrasts(before, after)
-		for _, n := range lacking {
-			n.Run = side.Label
-			notes = append(notes, n)
-		}
-		tests, lackingTests := commonTests(before, after)
-		for _, t := range lackingTests {
-			notes = append(notes, result.Note{Code: result.NoteNoTest, Run: side.Label, Test: t.Name})
-		}
+		runs := slices.Concat(before, after)
+		contrasts, otherContrasts := commonContrasts(runs)
+		tests, otherTests := commonTests(runs)
+		notes = slices.Concat(notes, otherContrasts, otherTests)
 		for _, contrast := range contrasts {
 			for _, t := range tests {
 				if why := oldFormat(contrast, t, before, after); why != nil {
@@ -92,6 +87,7 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 // sideRun is one run of a side.
 type sideRun struct {
 	*dataset
+	side      string // its label
 	contrasts []result.Contrast
 	scale     float64
 	old       bool
@@ -108,7 +104,7 @@ func runsOf(side Side) (out []sideRun, notes []result.Note) {
 			more[i].Run = side.Label
 		}
 		notes = append(notes, more...)
-		run := sideRun{dataset: set, contrasts: contrasts, scale: cmp.Or(r.Experiment.Scale, 1), old: r.OldFormat, excluded: map[cellKey]int{}}
+		run := sideRun{dataset: set, side: side.Label, contrasts: contrasts, scale: cmp.Or(r.Experiment.Scale, 1), old: r.OldFormat, excluded: map[cellKey]int{}}
 		for _, t := range r.Trials {
 			if !t.Gate.Passed {
 				run.excluded[cellKey{t.Path, t.Test}]++
@@ -119,61 +115,69 @@ func runsOf(side Side) (out []sideRun, notes []result.Note) {
 	return out, notes
 }
 
+// lacking is the side of the last of the runs that lacks something, empty where none does.
+func lacking(runs []sideRun, has func(sideRun) bool) string {
+	for _, r := range slices.Backward(runs) {
+		if !has(r) {
+			return r.side
+		}
+	}
+	return ""
+}
+
 // commonContrasts are the comparisons that all runs make, and notes of the others: of
 // their paths, or of what a run compares them with. Runs that compare nothing have their
 // paths compared: contrasts without a baseline.
-func commonContrasts(before, after []sideRun) (common []result.Contrast, lacking []result.Note) {
-	runs := slices.Concat(before, after)
-	all := func(has func(sideRun) bool) bool {
-		return !slices.ContainsFunc(runs, func(r sideRun) bool { return !has(r) })
-	}
-	known := func(path string) bool {
-		return all(func(r sideRun) bool {
+func commonContrasts(runs []sideRun) (common []result.Contrast, others []result.Note) {
+	withoutPath := func(path string) string {
+		return lacking(runs, func(r sideRun) bool {
 			return slices.ContainsFunc(r.paths, func(p result.PathInfo) bool { return p.Name == path })
 		})
 	}
 	for _, c := range runs[0].contrasts {
-		if all(func(r sideRun) bool {
+		n := result.Note{Code: result.NoteNoPath, Path: c.Path, Baseline: c.Baseline}
+		n.Run = lacking(runs, func(r sideRun) bool {
 			return slices.ContainsFunc(r.contrasts, func(d result.Contrast) bool { return reflect.DeepEqual(c, d) })
-		}) {
+		})
+		if n.Run == "" {
 			common = append(common, c)
 			continue
 		}
-		n := result.Note{Code: result.NoteNoPath, Path: c.Path}
-		if known(c.Path) {
-			n.Baseline = c.Baseline
+		if side := withoutPath(c.Path); side != "" {
+			n.Run, n.Baseline = side, ""
 		}
-		if !slices.ContainsFunc(lacking, func(m result.Note) bool { return m.Path == n.Path && m.Baseline == n.Baseline }) {
-			lacking = append(lacking, n)
+		if !slices.ContainsFunc(others, func(m result.Note) bool { return m.Path == n.Path && m.Baseline == n.Baseline }) {
+			others = append(others, n)
 		}
 	}
 	if len(runs[0].contrasts) > 0 {
-		return common, lacking
+		return common, others
 	}
 	for _, p := range runs[0].paths {
-		if known(p.Name) {
-			common = append(common, result.Contrast{Path: p.Name})
+		if side := withoutPath(p.Name); side != "" {
+			others = append(others, result.Note{Code: result.NoteNoPath, Run: side, Path: p.Name})
 		} else {
-			lacking = append(lacking, result.Note{Code: result.NoteNoPath, Path: p.Name})
+			common = append(common, result.Contrast{Path: p.Name})
 		}
 	}
-	return common, lacking
+	return common, others
 }
 
-// commonTests are the tests of the first run that all have, and the others of those that
-// are compared at all.
-func commonTests(before, after []sideRun) (common, lacking []result.TestInfo) {
-	for _, t := range before[0].tests {
+// commonTests are the tests of the first run that all have, and notes of the others of
+// those that are compared at all.
+func commonTests(runs []sideRun) (common []result.TestInfo, others []result.Note) {
+	for _, t := range runs[0].tests {
+		side := lacking(runs, func(r sideRun) bool {
+			return slices.ContainsFunc(r.tests, func(u result.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
+		})
 		switch {
-		case !slices.ContainsFunc(slices.Concat(before, after), func(r sideRun) bool {
-			return !slices.ContainsFunc(r.tests, func(u result.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
-		}):
+		case side == "":
 			common = append(common, t)
 		case slices.ContainsFunc(measurement.MetricsOf(t.Spec.Kind), func(m measurement.Metric) bool { return m.Compared }):
-			lacking = append(lacking, t)
+			others = append(others, result.Note{Code: result.NoteNoTest, Run: side, Test: t.Name})
 		}
 	}
-	return common, lacking
+	return common, others
 }
 
 // oldFormat says why a test of a run of format 1 cannot be compared, nil where it

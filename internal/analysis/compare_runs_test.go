@@ -317,7 +317,7 @@ func TestCompareRunsWithHoles(t *testing.T) {
 	if len(changes) != 1 || changes[0].Path != "hop" || changes[0].Test != "flows-1" {
 		t.Errorf("changes: %+v", changes)
 	}
-	for _, want := range []string{`B has no path "gone"`, "B: 12 of 24 trials excluded", "not compared, since no trial of A, or none of B, counts"} {
+	for _, want := range []string{`B has no path "gone"`, "B: 12 of 24 trials excluded", "not compared, since in one of the runs (A and B) no trial of it counts"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
@@ -334,6 +334,28 @@ func TestCompareRunsOfOtherBaselines(t *testing.T) {
 	changes, notes := compared(a, b)
 	if text := notesText(notes); len(changes) != 0 || text != `B does not compare path "hop" with "direct" as the other run does.` {
 		t.Errorf("%d changes and %s", len(changes), text)
+	}
+}
+
+// Of two groups of runs the one is named that lacks something.
+func TestCompareRunsNamesTheSideThatLacks(t *testing.T) {
+	rates := map[string][]float64{"direct": around(1, 0.1, 6, 0), "hop": around(1, 0.1, 6, 1)}
+	for _, c := range []struct{ lacking, want string }{{"B", "A–C"}, {"E", "D–F"}} {
+		var sides [2]Side
+		for i, label := range []string{"A–C", "D–F"} {
+			sides[i].Label = label
+			for _, name := range [][]string{{"A", "B", "C"}, {"D", "E", "F"}}[i] {
+				r := runOf(name, rates, rates)
+				if name == c.lacking {
+					r.Result.Tests = r.Result.Tests[:1]
+				}
+				sides[i].Runs = append(sides[i].Runs, r.Result)
+			}
+		}
+		changes, notes := CompareRuns(sides[0], sides[1:], DefaultOptions())
+		if len(changes) != 1 || !strings.Contains(notesText(notes), c.want+` has no test "latency" of the same kind.`) {
+			t.Errorf("%s lacks a test: %d changes and %s", c.lacking, len(changes), notesText(notes))
+		}
 	}
 }
 

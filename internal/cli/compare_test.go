@@ -137,7 +137,7 @@ func TestNotShownEqualWithoutMeasurement(t *testing.T) {
 					r.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
 				}
 			}
-		}, "one-appliance, flows-1: not compared, since no trial of A, or none of B, counts"},
+		}, "one-appliance, flows-1: not compared, since in one of the runs (A and B) no trial of it counts"},
 		"no such test": {func(r *result.Result) {
 			r.Tests = r.Tests[1:]
 			r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return t.Test == "flows-1" })

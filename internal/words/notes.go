@@ -99,7 +99,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("%s has no test %q of the same kind.", x.Run, x.Test)
 	}},
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
-		return fmt.Sprintf("%s, %s: not compared, since no trial of %s, or none of %s, counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
+		return fmt.Sprintf("%s, %s: not compared, since in one of the runs (%s and %s) no trial of it counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
 	}},
 	result.NoteOldFormat: {say: func(n Names, x result.Note) string {
 		why := "that format counts the goodput of UDP differently"
