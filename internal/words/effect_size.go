@@ -36,7 +36,10 @@ func size(e result.Effect, factor float64, signed, short bool) (estimate, betwee
 	u := measurement.MetricOf(e.Metric).Unit
 	switch {
 	case isMultiple(e):
-		low, high = end(e.Low, e.LowUnbounded, -1), end(e.High, e.HighUnbounded, 1)
+		low, high = e.Low, end(e.High, e.HighUnbounded, 1)
+		if e.LowUnbounded {
+			low = new(float64) // no ratio is below nothing
+		}
 		estimate, between = estimateIn(quantity.Scale{Factor: 1}, e.Ratio, low, high, quantity.RatioDecimals(e.Ratio), false)
 		return estimate + "×", between
 	case !e.LeadsWithDifference():

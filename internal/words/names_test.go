@@ -238,6 +238,11 @@ func TestMultiples(t *testing.T) {
 	if got := plain(joined(Size(unbounded))); got != "20.0× [12.0, ∞]" {
 		t.Errorf("without an upper end: %q", got)
 	}
+	unbounded = of(20, 0, 30)
+	unbounded.Low, unbounded.LowUnbounded = nil, true
+	if got := plain(joined(Size(unbounded))); got != "20.0× [0.0, 30.0]" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // Many notes of a kind are counted, not listed.
