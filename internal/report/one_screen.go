@@ -140,7 +140,11 @@ func (m *Model) excludedText() string {
 	if len(kinds) == 1 {
 		return text + ": " + kinds[0]
 	}
-	return text + fmt.Sprintf(": %d × %s; %d × %s", counts[kinds[0]], kinds[0], counts[kinds[1]], kinds[1])
+	text += fmt.Sprintf(": %d × %s; %d × %s", counts[kinds[0]], kinds[0], counts[kinds[1]], kinds[1])
+	if more := len(m.Excluded) - counts[kinds[0]] - counts[kinds[1]]; more > 0 {
+		text += fmt.Sprintf("; %d for other reasons", more)
+	}
+	return text
 }
 
 // remarks counts the facts of all trials by their kind: those whose first words differ in
