@@ -27,15 +27,22 @@ func Trials(done, planned, excluded int, stopped bool) string {
 	return text
 }
 
-// TrialsOf says it of a run.
+// TrialsOf says it of a run, and how many its paths broke, which count as the worst.
 func TrialsOf(r *result.Result) string {
-	excluded := 0
+	excluded, broken := 0, 0
 	for i := range r.Trials {
-		if !r.Trials[i].Gate.Passed {
+		switch gate := r.Trials[i].Gate; {
+		case gate.Broken:
+			broken++
+		case !gate.Passed:
 			excluded++
 		}
 	}
-	return Trials(len(r.Trials), r.Planned, excluded, !r.Complete)
+	text := Trials(len(r.Trials), r.Planned, excluded, !r.Complete)
+	if broken > 0 {
+		text += fmt.Sprintf(", %d broken", broken)
+	}
+	return text
 }
 
 // BlocksToClaim says whether so many blocks can claim anything of the primary

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // A percentile that is absent is said to be, and why.
@@ -38,5 +39,19 @@ func TestFewAnswers(t *testing.T) {
 	f.Of = 5
 	if got := Finding(f); !strings.Contains(got, "2 of 5 requests were lost") || !strings.Contains(got, "requests_per_second") {
 		t.Error(got)
+	}
+}
+
+// Trials that their path broke are not among those that count for nothing.
+func TestTrialsOfARun(t *testing.T) {
+	r := &result.Result{Planned: 4, Complete: true, Trials: []measurement.Trial{
+		{Gate: measurement.Gate{Passed: true}}, {Gate: measurement.Gate{Broken: true}}, {Gate: measurement.Gate{Broken: true}}, {},
+	}}
+	if got := TrialsOf(r); got != "4 trials, 1 excluded, 2 broken" {
+		t.Errorf("got %q", got)
+	}
+	r.Trials = r.Trials[:2]
+	if got := TrialsOf(r); got != "2 of 4 trials, 1 broken" {
+		t.Errorf("got %q", got)
 	}
 }
