@@ -364,6 +364,10 @@ func Causes() []Cause {
 		CauseReceiverApplication, CauseGenerator, CauseUnknown}
 }
 
+// MostOfTheTime says that a share of the time is more than half of it, and not by rounding:
+// its cause is the one that is named.
+func MostOfTheTime(share float64) bool { return share > 0.5+1e-6 }
+
 // Attribution divides the measured time of one throughput test on one path
 // among what limited the senders, over all trials that count.
 type Attribution struct {

@@ -138,7 +138,7 @@ func Attribution(a result.Attribution, d measurement.Direction) string {
 	})
 	first := order[0]
 	known, ok := causes[first]
-	if half := len(order) > 1 && a.Shares[order[1]] >= 0.5; ok && a.Shares[first] >= 0.5 && !half { // else each has half
+	if ok && result.MostOfTheTime(a.Shares[first]) {
 		return known.say(attribution{a, d, a.Shares[first]}) + remaining(a, first) + answers(a.Answers)
 	}
 	var parts []string

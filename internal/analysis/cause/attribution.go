@@ -127,19 +127,15 @@ func average(trials []measurement.Trial, spec measurement.Spec, opts Options) re
 	return a
 }
 
-// dominant is the cause with at least half of the time, and more than any other; ok is
-// false where there is none.
+// dominant is the cause with more than half of the time; ok is false where there is none.
+// What limits one of two directions has half at most.
 func dominant(s map[result.Cause]float64) (cause result.Cause, ok bool) {
 	for _, c := range result.Causes() {
-		switch {
-		case s[c] < 0.5:
-		case cause != "": // each has half, as of two directions
-			return "", false
-		default:
-			cause, ok = c, true
+		if result.MostOfTheTime(s[c]) {
+			return c, true
 		}
 	}
-	return cause, ok
+	return "", false
 }
 
 // together is the hop that most trials name, and the median of its rates.
