@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -86,6 +87,11 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 			w.Switched(switched)
 		}
 		longest := 2*w.Spec.ExpectedDuration().Duration() + grace
+		if w.Spec.Kind == measurement.FTP {
+			// As long as bytes move, which is what is to be found out; the test ends by itself
+			// once they do not.
+			longest = kind.MaxDuration
+		}
 		if path, err := pathOf(bed, w.Path); err == nil && len(path.Pairs) > 1 {
 			longest += stragglers(w.Spec, len(path.Pairs)) + time.Duration(len(path.Pairs))*gracePerPair
 		}

@@ -79,6 +79,18 @@ func TestTrialsThatTakeLong(t *testing.T) {
 	}
 }
 
+// How long a file takes is what a test of it measures: a path slower than was expected does
+// not fail, and what comes to a stop ends by itself.
+func TestTransfersThatTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := traceOfP
+		w.Spec = measurement.Spec{Kind: measurement.FTP, FileBytes: 1e9}
+		if d, err := Do(t.Context(), &slow{takes: time.Hour}, w, nil); err != nil || d.Err != nil {
+			t.Errorf("%v, %v", err, d.Err)
+		}
+	})
+}
+
 // away is a testbed whose ends may have no connection for a while.
 type away struct{ *slow }
 
