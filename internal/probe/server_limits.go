@@ -39,14 +39,19 @@ func (l Limits) Refuse(spec measurement.Spec) error {
 
 // length is the longest that a test lasts from START on.
 func (l Limits) length(spec measurement.Spec) time.Duration {
-	switch k := kinds[spec.Kind]; {
-	case k.OpenEnded:
+	if kinds[spec.Kind].OpenEnded {
 		return l.MaxDuration // a transfer that stands still ends much sooner
-	case k.Planned == nil:
-		return spec.ExpectedDuration().Duration()
-	default:
-		return spec.StartSpan().Duration() + k.Planned(spec)
 	}
+	return Planned(spec)
+}
+
+// Planned is how long a test lasts from START on, at most.
+func Planned(spec measurement.Spec) time.Duration {
+	k := kinds[spec.Kind]
+	if k.Planned == nil {
+		return spec.ExpectedDuration().Duration()
+	}
+	return spec.StartSpan().Duration() + k.Planned(spec)
 }
 
 // limitsOf is what a server spends on tests: what the options say, and no more than

@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -86,12 +87,7 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		if switched.Changed && w.Switched != nil {
 			w.Switched(switched)
 		}
-		longest := 2*w.Spec.ExpectedDuration().Duration() + grace
-		if w.Spec.Kind == measurement.FTP {
-			// As long as bytes move, which is what is to be found out; the test ends by itself
-			// once they do not.
-			longest = kind.MaxDuration
-		}
+		longest := longestOf(w.Spec)
 		if path, err := pathOf(bed, w.Path); err == nil && len(path.Pairs) > 1 {
 			longest += stragglers(w.Spec, len(path.Pairs)) + time.Duration(len(path.Pairs))*gracePerPair
 		}
@@ -148,6 +144,20 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	d.Err = err
 	d.Outcome.Thin()
 	return d, nil
+}
+
+// longestOf is how long a trial may take of whose path nothing is known. A test that ends by
+// itself may take what it needs: a file as long as bytes move, which is what is to be found
+// out, and a search for the MTU as long as it waits for round trips.
+func longestOf(spec measurement.Spec) time.Duration {
+	longest := 2*spec.ExpectedDuration().Duration() + grace
+	switch spec.Kind {
+	case measurement.FTP:
+		return kind.MaxDuration
+	case measurement.MTU:
+		return longest + probe.Planned(spec.Defaults()) + session.Grace
+	}
+	return longest
 }
 
 // clockOffset is by how much more this machine's real-time clock has gone forward since a

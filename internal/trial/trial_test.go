@@ -91,6 +91,17 @@ func TestTransfersThatTakeLong(t *testing.T) {
 	})
 }
 
+// A search for the MTU waits for round trips, of a slow path too.
+func TestASearchThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := traceOfP
+		w.Spec = measurement.Spec{Kind: measurement.MTU}
+		if d, err := Do(t.Context(), &slow{takes: 15 * time.Second}, w, nil); err != nil || d.Err != nil {
+			t.Errorf("%v, %v", err, d.Err)
+		}
+	})
+}
+
 // away is a testbed whose ends may have no connection for a while.
 type away struct{ *slow }
 
