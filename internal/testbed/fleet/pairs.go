@@ -156,7 +156,7 @@ func (b *Bed) blame(ctx context.Context) map[*member]error {
 	}
 	witness := b.pairs[i].client
 	var noting sync.Mutex
-	_ = each(ctx, b.pairs, func(ctx context.Context, _ int, p *pair) error {
+	_ = eachOf(ctx, witnessAtOnce, b.pairs, func(ctx context.Context, _ int, p *pair) error {
 		if p.proven || !b.there([]*place{p.place}) { // what is gone is not to blame
 			return nil
 		}
@@ -173,8 +173,12 @@ func (b *Bed) blame(ctx context.Context) map[*member]error {
 	return unfit
 }
 
-// atOnce bounds how many machines are asked something at the same time.
-const atOnce = 256
+const (
+	// atOnce bounds how many machines are asked something at the same time.
+	atOnce = 256
+	// witnessAtOnce bounds what one machine is asked: an agent refuses what is more than 64 things.
+	witnessAtOnce = 32
+)
 
 // mostErrors bounds how many machines an error tells of.
 const mostErrors = 20
@@ -182,9 +186,14 @@ const mostErrors = 20
 // each asks something of all of a list of machines, some at the same time, and returns what
 // those that failed said, of many of them the first.
 func each[T any](ctx context.Context, all []T, do func(context.Context, int, T) error) error {
+	return eachOf(ctx, atOnce, all, do)
+}
+
+// eachOf is each for so many of them at the same time.
+func eachOf[T any](ctx context.Context, most int, all []T, do func(context.Context, int, T) error) error {
 	errs := make([]error, len(all))
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(most)
 	for i, one := range all {
 		group.Go(func() error {
 			errs[i] = do(ctx, i, one)
