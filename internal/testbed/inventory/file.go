@@ -435,6 +435,9 @@ func parseTarget(text string) (target, error) {
 		return target{}, wrong("write an address and the length of its prefix, as in 10.0.0.0/24", "%q is no network", strict.Clip(text))
 	case network != network.Masked():
 		return target{}, wrong(fmt.Sprintf("write %v", network.Masked()), "%q is more than a network", strict.Clip(text))
+	case network.Addr().Is6() && network.Addr().IsLinkLocalUnicast():
+		// Each end has its own name of the interface, without which nobody listens or dials there.
+		return target{}, wrong("write one in which the machines have an address of more than their link", "%q is a network on every link", strict.Clip(text))
 	}
 	return target{network: network}, nil
 }
