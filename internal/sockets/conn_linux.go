@@ -295,8 +295,14 @@ func (c *Conn) Interrupt() {
 	}
 }
 
-// CloseWrite says that nothing more will be sent.
-func (c *Conn) CloseWrite() error { return unix.Shutdown(c.fd, unix.SHUT_WR) }
+// CloseWrite says that nothing more will be sent. Where the other end has left already,
+// with all that it wanted, nobody is left to tell, and that is no error.
+func (c *Conn) CloseWrite() error {
+	if err := unix.Shutdown(c.fd, unix.SHUT_WR); !errors.Is(err, unix.ENOTCONN) {
+		return err
+	}
+	return nil
+}
 
 // Close closes the socket; what was written is still delivered.
 func (c *Conn) Close() error {

@@ -121,10 +121,13 @@ func (c *Conn) Interrupt() {
 	_ = c.Close()
 }
 
-// CloseWrite says that nothing more will be sent.
+// CloseWrite says that nothing more will be sent. Where the other end has left already,
+// with all that it wanted, nobody is left to tell, and that is no error.
 func (c *Conn) CloseWrite() error {
 	if tcp, ok := c.sock.(*net.TCPConn); ok {
-		return tcp.CloseWrite()
+		if err := tcp.CloseWrite(); !errors.Is(err, syscall.ENOTCONN) {
+			return err
+		}
 	}
 	return nil
 }

@@ -242,6 +242,17 @@ func TestAbortResets(t *testing.T) {
 	}
 }
 
+func TestCloseWriteAfterTheOtherEndHasLeft(t *testing.T) {
+	near, far := conns(t, "127.0.0.1:0")
+	testutil.OK(t, far.Abort())
+	if err := near.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if _, err := read(t, func() (int, error) { return near.Read(make([]byte, 1)) }); !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the read after it: %v", err)
+	}
+}
+
 func TestFacts(t *testing.T) {
 	near, far := conns(t, "127.0.0.1:0")
 	testutil.OK(t, near.SetOptions(Options{CongestionControl: "reno"}))
