@@ -108,7 +108,8 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string {
 	text := "the iperf3 server refused: " + code(e.Code).String()
-	if e.Errno != 0 {
+	// Of these an iperf3 server sends an error of an earlier call.
+	if e.Errno != 0 && !e.Limit() && !e.Unauthorized() {
 		text += fmt.Sprintf(" (its system said %v)", e.Errno)
 	}
 	return text
@@ -312,8 +313,13 @@ func (t *client) judge(got, want state) error {
 		return ErrEnded
 	case serverError:
 		var b [8]byte
-		if _, err := io.ReadFull(t.control, b[:]); err != nil {
+		if _, err := io.ReadFull(t.control, b[:4]); err != nil {
 			return fmt.Errorf("read the server's reason: %w", err)
+		}
+		// Of a refusal for want of authorization, the error of the system does not follow.
+		_ = t.control.SetReadDeadline(time.Now().Add(failureWait)) // the read fails, then
+		if _, err := io.ReadFull(t.control, b[4:]); err != nil {
+			clear(b[4:])
 		}
 		return &RemoteError{
 			Code:  int32(binary.BigEndian.Uint32(b[:])),

@@ -271,6 +271,34 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
+// A refusal is known by its code alone: not every one is followed by the system's error,
+// which says nothing of a limit.
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason        []byte
+		limit, denied bool
+		text          string
+	}{
+		"of who proves nothing": {reason: []byte{0, 0, 0, 142}, denied: true, text: "demands authorization"},
+		"of a rate":             {reason: []byte{0, 0, 0, 27, 0, 0, 0, 9}, limit: true, text: "ask for a lower one$"},
+		"of an algorithm":       {reason: []byte{0, 0, 0, 134, 0, 0, 0, 2}, text: "(its system said no such file or directory)"},
+	} {
+		target := testutil.Listen(t, func(conn net.Conn) {
+			_, _ = io.ReadFull(conn, make([]byte, cookieBytes))
+			_ = writeState(conn, paramExchange)
+			var p params
+			_ = readMessage(conn, maxParams, &p)
+			_ = writeState(conn, serverError)
+			_, _ = conn.Write(c.reason)
+		})
+		_, err := Run(t.Context(), Request{Target: target, Direction: measurement.Send, Streams: 1, Seconds: 1}, func(measurement.Progress) {})
+		remote, ok := errors.AsType[*RemoteError](err)
+		if !ok || remote.Limit() != c.limit || remote.Unauthorized() != c.denied || !strings.Contains(remote.Error()+"$", c.text) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What is believed of any results makes finite figures.
 func FuzzBelieve(f *testing.F) {
 	f.Add([]byte(`{"cpu_util_total":5,"streams":[{"id":1,"bytes":1000,"retransmits":-1,"jitter":0.1,"errors":0,"packets":1,"start_time":0,"end_time":1}]}`), true, true)
