@@ -118,6 +118,7 @@ func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON 
 	return nil
 }
 
+// listRuns lists the runs in a folder, and those in folders of `run all` that lie there.
 func listRuns(ctx context.Context, folder string) ([]runSummary, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
@@ -126,9 +127,20 @@ func listRuns(ctx context.Context, folder string) ([]runSummary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the runs: %w", err)
 	}
-	runs := []runSummary{}
+	var dirs []string
 	for _, entry := range entries {
 		dir := filepath.Join(folder, entry.Name())
+		dirs = append(dirs, dir)
+		if _, err := os.Stat(filepath.Join(dir, indexFile)); err != nil {
+			continue
+		}
+		below, _ := os.ReadDir(dir) // as far as it can be read
+		for _, entry := range below {
+			dirs = append(dirs, filepath.Join(dir, entry.Name()))
+		}
+	}
+	runs := []runSummary{}
+	for _, dir := range dirs {
 		_, err := os.Stat(filepath.Join(dir, store.FileName))
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			continue

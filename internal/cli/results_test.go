@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,25 @@ func TestResultsNameWhatCannotBeRead(t *testing.T) {
 		if (runs[i].Error != "") != wrong || runs[i].Folder == "" {
 			t.Errorf("%+v", runs[i])
 		}
+	}
+}
+
+// The runs of `run all`, in a folder with an index, are runs like others.
+func TestResultsOfRunAll(t *testing.T) {
+	folder := t.TempDir()
+	several := filepath.Join(folder, "when-all")
+	makeRun(t, filepath.Join(folder, "one"), store.Head{Name: "one"})
+	makeRun(t, filepath.Join(several, "aa-null"), store.Head{Name: "aa-null"})
+	makeRun(t, filepath.Join(folder, "no-index", "below"), store.Head{Name: "below"})
+	testutil.OK(t, os.WriteFile(filepath.Join(several, indexFile), nil, 0o644))
+	runs, err := listRuns(t.Context(), folder)
+	testutil.OK(t, err)
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.Experiment)
+	}
+	if !slices.Equal(names, []string{"one", "aa-null"}) {
+		t.Errorf("%q", names)
 	}
 }
 
