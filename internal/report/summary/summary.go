@@ -284,6 +284,8 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o Options, told bool
 		measured = t.Throughput.Width * measurement.Seconds(len(t.Throughput.Bytes))
 	}
 	switch {
+	case t.Throughput == nil && o.BinsOf > 0 && spec.Tool == measurement.IPerf3 && len(t.Metrics) > 0:
+		out = append(out, "no intervals: an iperf3 server says only at the end what it received")
 	case t.Throughput == nil || o.BinsOf <= 0:
 	case told && !o.Verbose:
 		out = append(out, fmt.Sprintf("measured from %.2f to %.2f s", float64(t.Warmup), float64(measured)))

@@ -174,3 +174,14 @@ func TestIntervalsOfAFile(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Intervals that were asked for and that nobody counted are not left out silently.
+func TestNoIntervalsOfAnIPerf3Server(t *testing.T) {
+	spec := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3}.Defaults()
+	trial := measurement.Trial{Outcome: measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 1e9}}}
+	for of, want := range map[measurement.Seconds]int{0: 0, 1: 1} {
+		if got := trialLines(spec, trial, Options{BinsOf: of}, false); len(got) != want {
+			t.Errorf("intervals of %v s: %q", of, got)
+		}
+	}
+}
