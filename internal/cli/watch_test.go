@@ -223,6 +223,15 @@ func TestAWatchOfAnExperimentIsOfOneMeasurement(t *testing.T) {
 	}
 }
 
+func TestCompletionOfWatch(t *testing.T) {
+	for line, want := range map[string]string{"watch aa-": "aa-null", "watch --only ": "udp"} {
+		words := strings.Split(line, " ")
+		if _, out, _ := command(t, append([]string{"__complete"}, words...)...); !slices.Contains(strings.Fields(out), want) {
+			t.Errorf("%s: %q", line, out)
+		}
+	}
+}
+
 // docs/watch.md has each flag.
 func TestEveryFlagOfWatchIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/watch.md")
