@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/kind"
@@ -47,11 +48,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	if err := enoughDescriptors(k, req.Spec); err != nil {
 		return measurement.Outcome{}, err
 	}
-	grace := session.Grace
-	if k.Grace != nil {
-		grace = k.Grace(req.Spec)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(req.Spec)+k.Planned(req.Spec)+2*grace, session.ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(req.Spec)+k.Planned(req.Spec)+2*graceOf(req.Spec), session.ErrSilent)
 	defer cancel()
 	out, err := k.Run(ctx, req, progress)
 	if err != nil && ctx.Err() != nil {
@@ -59,6 +56,18 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	}
 	return out, session.Wrap(op, err)
 }
+
+// graceOf is how long after its planned end a test may still deliver results.
+func graceOf(spec measurement.Spec) time.Duration {
+	if grace := kinds[spec.Kind].Grace; grace != nil {
+		return grace(spec)
+	}
+	return session.Grace
+}
+
+// Longest is how long a test may take from START on until its results are there. That of an
+// open-ended one is what any server allows: it ends by itself once no bytes move.
+func Longest(spec measurement.Spec) time.Duration { return planned(spec) + graceOf(spec) }
 
 // enoughDescriptors says beforehand that a test needs more open files than
 // this process may have.

@@ -42,11 +42,11 @@ func (l Limits) length(spec measurement.Spec) time.Duration {
 	if kinds[spec.Kind].OpenEnded {
 		return l.MaxDuration // a transfer that stands still ends much sooner
 	}
-	return Planned(spec)
+	return planned(spec)
 }
 
-// Planned is how long a test lasts from START on, at most.
-func Planned(spec measurement.Spec) time.Duration {
+// planned is how long a test lasts from START on, at most.
+func planned(spec measurement.Spec) time.Duration {
 	k := kinds[spec.Kind]
 	if k.Planned == nil {
 		return spec.ExpectedDuration().Duration()

@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/gate"
-	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -146,18 +144,9 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	return d, nil
 }
 
-// longestOf is how long a trial may take of whose path nothing is known. A test that ends by
-// itself may take what it needs: a file as long as bytes move, which is what is to be found
-// out, and a search for the MTU as long as it waits for round trips.
+// longestOf is how long a trial may take of whose path nothing is known.
 func longestOf(spec measurement.Spec) time.Duration {
-	longest := 2*spec.ExpectedDuration().Duration() + grace
-	switch spec.Kind {
-	case measurement.FTP:
-		return kind.MaxDuration
-	case measurement.MTU:
-		return longest + probe.Planned(spec.Defaults()) + session.Grace
-	}
-	return longest
+	return max(2*spec.ExpectedDuration().Duration(), probe.Longest(spec.Defaults())) + grace
 }
 
 // clockOffset is by how much more this machine's real-time clock has gone forward since a

@@ -72,7 +72,7 @@ func TestTrialsThatTakeLong(t *testing.T) {
 			if err != nil || (d.Err == nil) != unlimited || d.Gate.Passed != unlimited {
 				t.Errorf("unlimited %v: %v, %v, gate %+v", unlimited, err, d.Err, d.Gate)
 			}
-			if !unlimited && !strings.Contains(d.Err.Error(), "no result within 10s") {
+			if !unlimited && !strings.Contains(d.Err.Error(), "no result within 15s") {
 				t.Errorf("%v does not say for how long it was waited", d.Err)
 			}
 		})
