@@ -144,9 +144,11 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	return d, nil
 }
 
-// longestOf is how long a trial may take of whose path nothing is known.
+
+// longestOf is how long a trial may take of whose path nothing is known, with the wait for
+// the answers to its last requests.
 func longestOf(spec measurement.Spec) time.Duration {
-	return max(2*spec.ExpectedDuration().Duration(), probe.Longest(spec.Defaults())) + grace
+	return max(2*(spec.ExpectedDuration()+spec.Timeout).Duration(), probe.Longest(spec.Defaults())) + grace
 }
 
 // clockOffset is by how much more this machine's real-time clock has gone forward since a

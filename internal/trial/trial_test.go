@@ -102,6 +102,17 @@ func TestASearchThatTakesLong(t *testing.T) {
 	})
 }
 
+// Answers are waited for as long as the test says, after its last request too.
+func TestATestWithALongTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := traceOfP
+		w.Spec = measurement.Spec{Kind: measurement.RR, Timeout: 30}
+		if d, err := Do(t.Context(), &slow{takes: 40 * time.Second}, w, nil); err != nil || d.Err != nil {
+			t.Errorf("%v, %v", err, d.Err)
+		}
+	})
+}
+
 // away is a testbed whose ends may have no connection for a while.
 type away struct{ *slow }
 
