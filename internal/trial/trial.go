@@ -144,7 +144,6 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	return d, nil
 }
 
-
 // longestOf is how long a trial may take of whose path nothing is known, with the wait for
 // the answers to its last requests.
 func longestOf(spec measurement.Spec) time.Duration {
