@@ -345,7 +345,7 @@ func (c *Conn) ask(f func() error) error {
 }
 
 // TCPInfo samples what the kernel knows of the connection, At a given time.
-func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
+func (c *Conn) TCPInfo(at time.Duration) (*measurement.TCPInfo, error) {
 	raw, err := c.state()
 	return raw.Info(at), err
 }

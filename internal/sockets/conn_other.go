@@ -180,9 +180,10 @@ func (c *Conn) ask(f func(fd uintptr) error) error {
 }
 
 // TCPInfo samples what the system knows of the connection, At a given time.
-func (c *Conn) TCPInfo(at time.Duration) (info measurement.TCPInfo, err error) {
-	err = c.ask(func(fd uintptr) (err error) {
-		info, err = tcpstate.Read(int(fd), at)
+func (c *Conn) TCPInfo(at time.Duration) (*measurement.TCPInfo, error) {
+	info := &measurement.TCPInfo{}
+	err := c.ask(func(fd uintptr) (err error) {
+		*info, err = tcpstate.Read(int(fd), at)
 		return err
 	})
 	return info, err

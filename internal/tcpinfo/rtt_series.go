@@ -37,7 +37,7 @@ func NewRTTMeter(total time.Duration, slots int) *RTTMeter {
 }
 
 // add counts a sample. It may be called on nil.
-func (m *RTTMeter) add(info measurement.TCPInfo) {
+func (m *RTTMeter) add(info *measurement.TCPInfo) {
 	if m == nil || info.RTT <= 0 {
 		return
 	}
@@ -56,7 +56,7 @@ func (m *RTTMeter) Series(flows []measurement.Flow) []measurement.PairRTT {
 	if !slices.ContainsFunc(m.slots, func(s rttSlot) bool { return s.samples > 0 }) {
 		for _, f := range flows {
 			for _, info := range f.Info {
-				m.add(info)
+				m.add(&info)
 			}
 		}
 	}

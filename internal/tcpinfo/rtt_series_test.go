@@ -15,14 +15,14 @@ func TestRTTMeter(t *testing.T) {
 	for range 4 { // flows are sampled by different goroutines
 		group.Go(func() {
 			for i := range 100 {
-				m.add(measurement.TCPInfo{At: measurement.Seconds(i) * 0.01, RTT: measurement.Seconds(i/10+1) * 1e-3})
+				m.add(&measurement.TCPInfo{At: measurement.Seconds(i) * 0.01, RTT: measurement.Seconds(i/10+1) * 1e-3})
 			}
 		})
 	}
 	group.Wait()
-	m.add(measurement.TCPInfo{At: 99, RTT: 1}) // long after the end
-	m.add(measurement.TCPInfo{At: -1, RTT: 1})
-	m.add(measurement.TCPInfo{At: 0.1})
+	m.add(&measurement.TCPInfo{At: 99, RTT: 1}) // long after the end
+	m.add(&measurement.TCPInfo{At: -1, RTT: 1})
+	m.add(&measurement.TCPInfo{At: 0.1})
 	series := m.Series(nil)
 	if len(series) != 10 {
 		t.Fatalf("%d slots: %v", len(series), series)

@@ -100,13 +100,13 @@ func (s *Sampler) sample() {
 		return // the socket is closed
 	}
 	info.Thread = s.thread.wanted()
-	s.Final = &info
+	s.Final = info
 	s.rtts.add(info)
 	s.seen++
 	if s.seen%s.every != 0 {
 		return
 	}
-	s.Series = append(s.Series, info)
+	s.Series = append(s.Series, *info)
 	if len(s.Series) >= s.limit {
 		s.Series, s.every = sampling.Thin(s.Series), s.every*2
 	}

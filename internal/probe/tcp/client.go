@@ -231,27 +231,37 @@ func (t *test) begin() error {
 	return nil
 }
 
-// transfer runs the flow. Of ten thousand, the stack of each counts: what is large is not copied.
+// transfer runs the flow. Of ten thousand, the stack of each counts while it waits: what is
+// large is in the functions that are called after that.
 func (f *flow) transfer(req *session.Request) error {
 	if f.send != nil {
-		received, err := f.send.run()
-		if req.Watch != nil {
-			f.count() // there is nobody to ask any more soon
-		}
-		info := f.send.info
-		info.End()
-		f.sent = protocol.Sent{
-			Bytes: f.send.sent.Load(), Final: info.Final, Info: info.Series,
-			Effective: senderEffective(f.send, req.Spec), Facts: info.Facts(),
-		}
-		f.facts = senderFacts(f.send, req.Spec)
-		f.received = received
-		// Throw away what is still queued here: it belongs to no measurement.
-		return errors.Join(err, f.Conn.Abort())
+		return f.allSent(req, f.send.run(&f.received))
 	}
-	stopClamp := keepClamp(f.Conn, req.Spec)
+	stopClamp := keepClamp(f.Conn, &req.Spec)
 	sent, err := f.receive.run()
 	stopClamp()
+	return f.allReceived(req, sent, err)
+}
+
+// allSent is what is left to do when the flow has sent.
+func (f *flow) allSent(req *session.Request, err error) error {
+	if req.Watch != nil {
+		f.count() // there is nobody to ask any more soon
+	}
+	info := f.send.info
+	info.End()
+	f.sent = protocol.Sent{
+		Bytes: f.send.sent.Load(), Final: info.Final, Info: info.Series,
+		Effective: senderEffective(f.send, req.Spec), Facts: info.Facts(),
+	}
+	f.facts = senderFacts(f.send, req.Spec)
+	// Throw away what is still queued here: it belongs to no measurement.
+	return errors.Join(err, f.Conn.Abort())
+}
+
+// allReceived is what is left to do when the flow has received; sent is nil where the
+// sender's own figures did not come.
+func (f *flow) allReceived(req *session.Request, sent *protocol.Sent, err error) error {
 	f.received = protocol.Received{Info: f.receive.info, Effective: receiverEffective(f.receive, req.Spec)}
 	f.facts = receiverFacts(f.receive, req.Spec)
 	if err == nil && sent == nil && f.receive.stalled() {

@@ -60,9 +60,9 @@ type sender struct {
 	header [protocol.HeaderBytes]byte
 }
 
-// run sends data frames until the receiver's RECEIVED frame arrives, and
-// returns it; or until it is over, and asks for that frame.
-func (s *sender) run() (protocol.Received, error) {
+// run sends data frames until the receiver's RECEIVED frame arrives, or until it is over and
+// asks for that frame. What it says goes to received, which is nil at a server.
+func (s *sender) run(received *protocol.Received) error {
 	if !s.Conn.Attached() {
 		s.info.WrittenBy(thread.Current())
 	}
@@ -71,14 +71,14 @@ func (s *sender) run() (protocol.Received, error) {
 		began := time.Now()
 		stop, err := s.sendFrame(frame, &checked)
 		if err != nil {
-			return protocol.Received{}, s.explain(err)
+			return s.explain(err)
 		}
 		if stop {
 			break
 		}
 		if s.over != nil && s.over.Load() {
 			if err := protocol.WriteFrame(&s.ControlConn, protocol.TypeSent, protocol.Sent{}); err != nil {
-				return protocol.Received{}, s.explain(err)
+				return s.explain(err)
 			}
 			break
 		}
@@ -89,14 +89,12 @@ func (s *sender) run() (protocol.Received, error) {
 			frame /= 2
 		}
 	}
-	var received protocol.Received
-	err := s.OnFreshStack(func() error {
+	return s.OnFreshStack(func() error {
 		if s.Served() { // the client has its result
 			return protocol.Expect(&s.ControlConn, protocol.TypeReceived, protocol.MaxUnauthenticated, nil)
 		}
-		return protocol.Expect(&s.ControlConn, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
+		return protocol.Expect(&s.ControlConn, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), received)
 	})
-	return received, err
 }
 
 // leave ends what watches a server's sender.

@@ -83,7 +83,7 @@ func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start
 		spec := open.Test.Spec
 		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Number), open.SenderPaces)
 		r.start = start
-		unclamp = keepClamp(w.Conn, spec)
+		unclamp = keepClamp(w.Conn, &spec)
 		counted = open.Test.Meter.Add(false, r.count.Load)
 		r.finished = func() error {
 			return protocol.WriteFrame(&r.ControlConn, protocol.TypeReceived, protocol.Received{
@@ -111,7 +111,7 @@ func sendStream(send *sender, open *session.Flow, start time.Time, host func() *
 		return err
 	}
 	defer send.leave()
-	if _, err := send.run(); err != nil {
+	if err := send.run(nil); err != nil {
 		return err
 	}
 	send.info.End()
@@ -141,8 +141,8 @@ const clampInterval = 2 * time.Millisecond
 
 // keepClamp renews the window's clamp, which the kernel moves, until the
 // returned function is called. Many flows renew their own.
-func keepClamp(conn *sockets.Conn, spec measurement.Spec) func() {
-	if spec.WindowBytes <= 0 || session.SharesPoller(spec) {
+func keepClamp(conn *sockets.Conn, spec *measurement.Spec) func() {
+	if spec.WindowBytes <= 0 || session.SharesPoller(*spec) {
 		return func() {}
 	}
 	return sampling.Start(clampInterval, func() {

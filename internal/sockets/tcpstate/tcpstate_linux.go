@@ -29,16 +29,16 @@ func Take(fd int) (Raw, error) {
 
 // Info is what was read, At a given time. Fields beyond what the running kernel reports
 // are zero. Bytes counters are those of linux/tcp.h; windows that the kernel keeps in
-// segments are multiplied by the sending MSS.
-func (r Raw) Info(at time.Duration) measurement.TCPInfo {
+// segments are multiplied by the sending MSS. What it returns is not on the stack either.
+func (r Raw) Info(at time.Duration) *measurement.TCPInfo {
 	k := r.info
 	if k == nil {
-		return measurement.TCPInfo{At: measurement.SecondsOf(at)}
+		return &measurement.TCPInfo{At: measurement.SecondsOf(at)}
 	}
 	// A kernel that knows fewer fields writes, and returns, fewer bytes; what
 	// it did not write is still zero, and zero means absent in the result.
 	mss := int64(k.Snd_mss)
-	info := measurement.TCPInfo{
+	info := &measurement.TCPInfo{
 		At:                 measurement.SecondsOf(at),
 		RTT:                microseconds(uint64(k.Rtt)),
 		RTTVariation:       microseconds(uint64(k.Rttvar)),
