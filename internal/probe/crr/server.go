@@ -114,8 +114,11 @@ func (s *server) ServeTransaction(c *net.TCPConn) error {
 
 // mark marks what a connection sends to an address from now on.
 func mark(c *net.TCPConn, to netip.Addr, dscp int) error {
+	if dscp == 0 {
+		return nil
+	}
 	raw, err := c.SyscallConn()
-	if err != nil || dscp == 0 {
+	if err != nil {
 		return err
 	}
 	network := "tcp4" // which mapped addresses are, too
