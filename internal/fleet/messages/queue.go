@@ -239,7 +239,7 @@ func (q *Queue) delivered(l Link, msg Delivery) {
 	received := time.Now()
 	s, err := seat.Decode(q.o.Run, msg.Text())
 	q.mu.Lock()
-	q.credit--
+	q.credit = max(q.credit-1, 0) // one that was asked for again may bring more than is counted
 	q.heard = received
 	if err == nil && q.seats[s.ID] == nil && len(q.seats) >= maxSeats {
 		err = fmt.Errorf("more than %d seats", maxSeats)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -28,12 +29,16 @@ type broker struct {
 type content struct {
 	waiting []string
 	links   []*memoryLink
+	// slow has it deliver nothing for now, and delivered counts what it has.
+	slow      bool
+	delivered int
 }
 
 // serve delivers what waits to who asked. With the broker's mu.
 func (m *content) serve() {
 	for _, l := range m.links {
-		for l.asked > 0 && len(m.waiting) > 0 {
+		for l.asked > 0 && len(m.waiting) > 0 && !m.slow && m.delivered < mostDeliveries {
+			m.delivered++
 			d := &memoryDelivery{l: l, text: m.waiting[0]}
 			m.waiting = m.waiting[1:]
 			l.asked--
@@ -42,6 +47,9 @@ func (m *content) serve() {
 		}
 	}
 }
+
+// mostDeliveries ends what would go on for ever.
+const mostDeliveries = 20_000
 
 type memoryLink struct {
 	b    *broker
@@ -220,4 +228,40 @@ func TestQueuesKeepTheContract(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A broker that was asked again and had only been slow has one request more than there are
+// clients. A seat that nobody waits for takes up that one, and stays in the queue.
+func TestAskedTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &broker{queues: map[string]*content{}}
+		q, err := b.open(t.Context(), "run", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		m := b.of("run")
+		m.slow = true
+		if err := q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(2*askAgainTime, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			m.slow = false
+			m.serve()
+		})
+		if _, err := q.Lease(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Offer(t.Context(), seat.Seat{ID: "2", Generation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if m.delivered > 5 {
+			t.Errorf("two seats were delivered %d times, and nobody waited for the second", m.delivered)
+		}
+	})
 }
