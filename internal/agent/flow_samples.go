@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/fleet/samples"
@@ -68,22 +69,45 @@ func (s *server) sample(run *probe.Request) error {
 		if len(flows) > fewFlows {
 			w.step = coarseStep
 		}
+		var ended atomic.Bool
 		sampler := sampling.Start(w.step, func() {
-			if at := time.Since(start); at-w.lastAt > w.step/2 { // not the moment that it began
+			if at := time.Since(start); at-w.lastAt > w.step/2 && !ended.Load() { // not the moment that it began
 				w.read(at)
 			}
 		})
 		return func() {
+			ended.Store(true)
 			sampler.End()
-			w.read(time.Since(start))
-			w.flush()
+			w.readAlone(time.Since(start)) // the last is as short as it is
 		}
 	}
 	return nil
 }
 
-// read takes a sample of each flow: what it counted since it was read last.
+// read takes a sample of each flow, and makes a block where it is time.
 func (w *flowWatch) read(at time.Duration) {
+	if took := at - w.lastAt; took >= blockEvery && took > 3*w.step/2 { // this machine stood still
+		w.readAlone(at)
+		return
+	}
+	w.count(at)
+	if at-w.filled >= blockEvery {
+		w.filled = at
+		w.flush(w.step)
+	}
+}
+
+// readAlone takes a sample of each flow that has a length of its own, and so a block of its own.
+func (w *flowWatch) readAlone(at time.Duration) {
+	w.flush(w.step)
+	took := max(at-w.lastAt, 1)
+	w.count(at)
+	w.filled = at
+	w.flush(took)
+}
+
+// count adds what each flow counted since it was read last.
+func (w *flowWatch) count(at time.Duration) {
 	for i, read := range w.flows {
 		now, known := read()
 		if !known {
@@ -97,15 +121,11 @@ func (w *flowWatch) read(at time.Duration) {
 		w.last[i] = now
 	}
 	w.lastAt = at
-	if at-w.filled >= blockEvery {
-		w.filled = at
-		w.flush()
-	}
 }
 
-// flush makes a block, and sends what there is credit for.
-func (w *flowWatch) flush() {
-	if err := w.server.opts.Samples.Add(w.trial, w.sampled.Seat, w.sampled.Attempt, w.step, w.pending); err != nil {
+// flush makes a block of steps of a length, and sends what there is credit for.
+func (w *flowWatch) flush(step time.Duration) {
+	if err := w.server.opts.Samples.Add(w.trial, w.sampled.Seat, w.sampled.Attempt, step, w.pending); err != nil {
 		w.server.opts.Log.Error("samples are left out", "trial", w.trial, "error", err)
 	}
 	w.pending = w.pending[:0]

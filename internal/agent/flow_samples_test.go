@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/fleet/samples"
@@ -94,6 +95,52 @@ func TestSamplesOfATest(t *testing.T) {
 	testutil.OK(t, err)
 	if counts := box.Counts(); counts.HeldBytes != 0 || counts.Added == 0 {
 		t.Errorf("what is on the disk is held: %+v", counts)
+	}
+}
+
+// A sample says how long its step was: also the last one, which ends with the test, and one of
+// a machine that stood still meanwhile.
+func TestStepsAreAsLongAsTheyWere(t *testing.T) {
+	for name, flows := range map[string]int{"few flows": 1, "many flows": 20} {
+		synctest.Test(t, func(t *testing.T) {
+			box := outbox(t)
+			s := &server{opts: Options{Samples: box}}
+			r := probe.Request{ID: "b01", Sampled: &probe.Sampled{Seat: 1, Attempt: 1}}
+			testutil.OK(t, s.sample(&r))
+			start, stood := time.Now(), false
+			read := make([]probe.ReadFlow, flows)
+			for i := range read {
+				read[i] = func() (probe.FlowCount, bool) {
+					now := time.Since(start)
+					if i == 0 && now >= 2*time.Second && !stood {
+						stood = true
+						time.Sleep(3*time.Second + 10*time.Millisecond)
+					}
+					return probe.FlowCount{Bytes: int64(now)}, true // a byte a nanosecond
+				}
+			}
+			ended := r.Watch(start, read)
+			time.Sleep(7*time.Second + 330*time.Millisecond)
+			ended()
+			testutil.OK(t, box.Acknowledge(0, 1<<30))
+			var sum time.Duration
+			for b, ok := box.Next(); ok; b, ok = box.Next() {
+				all, err := coder(t).Samples(b)
+				testutil.OK(t, err)
+				for _, x := range all {
+					if x.Flow != 1 {
+						continue
+					}
+					sum += b.Step
+					if off := time.Duration(x.Bytes) - b.Step; off.Abs() > 20*time.Millisecond {
+						t.Errorf("%s: at %v a step of %v has what was counted in %v", name, x.At, b.Step, time.Duration(x.Bytes))
+					}
+				}
+			}
+			if sum < 7300*time.Millisecond || sum > 7360*time.Millisecond {
+				t.Errorf("%s: all steps together last %v", name, sum)
+			}
+		})
 	}
 }
 
