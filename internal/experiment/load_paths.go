@@ -137,17 +137,27 @@ func (t *Tunnel) overhead() int {
 	return vxlanOverhead
 }
 
+// leastMTU is the smallest MTU of the path's links, in bytes: an MTU is that of the link which
+// leaves its hop, and links up to the next hop that forwards are one.
+func (p Path) leastMTU() int {
+	least, link := maxLinkMTU, 0
+	for _, h := range p.Hops {
+		if h.Forwards() {
+			least, link = min(least, cmp.Or(link, defaultLinkMTU)), 0
+		}
+		if h.MTU > 0 {
+			link = min(cmp.Or(link, h.MTU), h.MTU)
+		}
+	}
+	return min(least, cmp.Or(link, defaultLinkMTU))
+}
+
 // fits gives a tunnel the MTU that the path leaves, and checks one that is given.
 func (l *loader) fits(f *FilePath, p *Path) {
 	if p.Tunnel == nil || p.Tunnel.Type == "" {
 		return
 	}
-	least := defaultLinkMTU
-	for _, h := range p.Hops {
-		if h.MTU > 0 {
-			least = min(least, h.MTU)
-		}
-	}
+	least := p.leastMTU()
 	room := least - p.Tunnel.overhead()
 	switch {
 	case room < minTunnelMTU:

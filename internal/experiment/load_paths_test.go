@@ -91,6 +91,38 @@ func TestStoredFilesHaveOldNames(t *testing.T) {
 	}
 }
 
+// A tunnel has what the smallest of the path's links leaves, be that more than Ethernet's.
+func TestTunnelsOverLargeFrames(t *testing.T) {
+	for hops, want := range map[string]int{
+		"{type: link, mtu: 9000B}":                                                                  8950,
+		"{type: link, mtu: 9000B}, {type: link, mtu: 4000B}":                                        3950,
+		"{type: link, mtu: 9000B}, {type: router, name: r, mtu: 8000B}":                             7950,
+		"{type: link, mtu: 9000B}, {type: router, name: r}, {type: link, mtu: 9000B}, {type: link}": 8950,
+		"{type: router, name: r, mtu: 9000B}":                                                       1450, // before it is a plain link
+		"{type: link, mtu: 9000B}, {type: router, name: r}":                                         1450, // behind it
+		"{type: link, mtu: 9000B}, {type: router, name: r, mtu: 1400B}":                             1350,
+	} {
+		e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
+name: x
+endpoints: [{name: a}, {name: b}]
+source: a
+destination: b
+baseline: inside
+tests: [{name: t, kind: rr}]
+paths:
+  - {name: inside, tunnel: {type: vxlan}, hops: [`+hops+`]}
+  - {name: plain}
+`))
+		if err != nil {
+			t.Errorf("%s: %v", hops, err)
+			continue
+		}
+		if got := e.Paths[0].Tunnel.MTU; got != want {
+			t.Errorf("%s: an MTU of %d inside, want %d", hops, got, want)
+		}
+	}
+}
+
 func TestPathWithoutHopsIsALink(t *testing.T) {
 	e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
 name: x
