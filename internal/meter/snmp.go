@@ -62,8 +62,9 @@ func (m *interfaceMIB) read(ctx context.Context) (Reading, error) {
 		}
 	}
 	m.device.Context = ctx
-	// Closed, it waits no longer for an answer.
-	defer context.AfterFunc(ctx, func() { _ = m.device.Conn.Close() })()
+	// Closed, it waits no longer for an answer. The device may be forgotten by then.
+	conn := m.device.Conn
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if m.index == "" {
 		if err := m.find(); err != nil {
 			return Reading{}, err

@@ -165,6 +165,22 @@ func TestSNMPOfSilence(t *testing.T) {
 	}
 }
 
+// A reading whose time is up while it ends for another reason does no harm.
+func TestSNMPOfSilenceInTime(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	testutil.OK(t, err)
+	defer silent.Close()
+	m := of(t, silent.LocalAddr().String(), "lan1", community).(*interfaceMIB)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 1000 {
+		testutil.OK(t, m.connect(t.Context()))
+		if _, err := m.Read(over); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
 func TestCommunity(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "community")
 	for text, says := range map[string]string{"": "it is empty", " \n": "it is empty", strings.Repeat("x", 2000): "longer than", " word \n": ""} {
