@@ -154,6 +154,7 @@ func (w *Watch) Run(ctx context.Context) (err error) {
 		r, err := w.o.Measure(ctx, func(test string) bool {
 			ok := slices.Contains(w.o.Always, test) || w.bucket.allows(test, promised)
 			if ok {
+				delete(w.bucket.waited, test)
 				promised += float64(w.bucket.costs[test])
 			}
 			return ok
@@ -229,21 +230,29 @@ func sleep(ctx context.Context, d time.Duration) bool {
 type bucket struct {
 	perSecond, most, left float64
 	costs                 map[string]int64
+	waited                map[string]int // rounds in a row for which it did not suffice, by test
 }
 
 // burst is the part of a day whose budget can be saved up.
 const burst = 24
 
 func newBucket(perDay float64) bucket {
-	return bucket{perSecond: perDay / (24 * time.Hour.Seconds()), most: perDay / burst, left: perDay / burst, costs: map[string]int64{}}
+	return bucket{perSecond: perDay / (24 * time.Hour.Seconds()), most: perDay / burst, left: perDay / burst, costs: map[string]int64{}, waited: map[string]int{}}
 }
 
 func (b *bucket) fill(passed time.Duration) {
 	b.left = min(b.left+b.perSecond*passed.Seconds(), b.most)
 }
 
-// allows says whether a test may be done besides those that were promised as many bytes.
+// allows says whether a test may be done besides those that were promised as many bytes. What
+// others need that have waited longer is left to them: else one that is always asked for first,
+// or needs less, would never let enough be saved up for them.
 func (b *bucket) allows(test string, promised float64) bool {
+	for other, rounds := range b.waited {
+		if rounds > b.waited[test] {
+			promised += float64(b.costs[other])
+		}
+	}
 	return b.perSecond == 0 || b.left > promised && b.left-promised >= float64(b.costs[test])
 }
 
@@ -254,6 +263,10 @@ func (b *bucket) learn(r Round) {
 		if b.perSecond > 0 { // without a budget nothing is owed
 			b.left -= float64(n)
 		}
+	}
+	maps.DeleteFunc(b.waited, func(test string, _ int) bool { return !slices.Contains(r.Skipped, test) })
+	for _, test := range r.Skipped {
+		b.waited[test]++
 	}
 	var all float64 // what a whole round takes can be saved up
 	for _, n := range b.costs {

@@ -373,6 +373,33 @@ func TestTheBudgetHolds(t *testing.T) {
 	}
 }
 
+// Tests that the budget does not suffice for together take turns.
+func TestTestsTakeTurnsWithinTheBudget(t *testing.T) {
+	cost := map[string]int64{"send": 300e6, "receive": 100e6}
+	m := &memory{}
+	_, err := under(t, Options{Keeper: m, Budget: 1e9, Measure: func(_ context.Context, allowed func(string) bool) (Round, error) {
+		r := Round{Payload: map[string]int64{}}
+		for _, test := range []string{"send", "receive"} {
+			if allowed(test) {
+				r.Payload[test] = cost[test]
+			} else {
+				r.Skipped = append(r.Skipped, test)
+			}
+		}
+		return r, nil
+	}}, 20*24*time.Hour, nil)
+	testutil.OK(t, err)
+	times := map[string]int{}
+	for _, r := range m.rounds {
+		for test := range r.Payload {
+			times[test]++
+		}
+	}
+	if times["send"] < 45 || times["receive"] < 45 {
+		t.Errorf("within twenty days of a budget for 50 of each: %v", times)
+	}
+}
+
 // What a watch without a budget moved is not owed when it is taken up with one.
 func TestNothingIsOwedWithoutABudget(t *testing.T) {
 	m := &memory{}
