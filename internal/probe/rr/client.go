@@ -271,7 +271,7 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	if t.request != spec.RequestBytes || t.respond != spec.ResponseBytes {
 		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagram.HeaderBytes))
 	}
-	if l.tardy > 0 {
+	if l.lost > 0 && l.tardy > 0 {
 		out.Facts = append(out.Facts, fmt.Sprintf("%d of %d requests count as lost that were not answered within %s", l.lost, l.lost+n, t.tooShort()))
 	}
 	out.Facts = slices.Concat(out.Facts, t.ends.Facts(spec), t.facts, t.report.Facts)

@@ -126,6 +126,8 @@ type udpExchange struct {
 	sequence          uint32
 	timeout           time.Duration
 	tardy             *int64 // counts responses that came after their timeout
+	// givenUp are the last requests that were lost, 0 where the answer came later.
+	givenUp [256]uint32
 }
 
 func (x *udpExchange) exchange(last bool) error {
@@ -152,15 +154,19 @@ func (x *udpExchange) exchange(last bool) error {
 		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		case n >= datagram.HeaderBytes:
-			switch answered := binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:]); {
-			case answered == x.sequence:
+			answered := binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:])
+			if answered == x.sequence {
 				return nil
-			case answered > 0 && answered < x.sequence:
+			}
+			// An answer to a request that was not given up is a copy.
+			if late := &x.givenUp[answered%uint32(len(x.givenUp))]; answered > 0 && *late == answered {
+				*late = 0
 				*x.tardy++
 			}
 		}
 		// A tick, or a late or foreign packet: wait for ours, but not for ever.
 		if x.Late() {
+			x.givenUp[x.sequence%uint32(len(x.givenUp))] = x.sequence
 			return errLost
 		}
 	}
@@ -190,7 +196,7 @@ type loop struct {
 	lastRTT  atomic.Int64
 	lost     int64
 	measured time.Duration
-	// tardy are responses that came after their timeout: their requests are lost.
+	// tardy are responses that came after their timeout: their requests are among the lost.
 	tardy int64
 	// wakeup and path divide the round trips of a short time after the measured
 	// one; both are nil where the kernel gives no time stamps.
@@ -224,6 +230,7 @@ func (l *loop) run(start time.Time) error {
 		case !counting:
 			if back >= l.warmup {
 				counting, began = true, back
+				l.tardy = 0 // what the warm-up lost is not counted either
 			}
 		case err != nil:
 			measured = true

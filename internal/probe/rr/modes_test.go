@@ -266,3 +266,26 @@ func TestAnswersAfterTheirTimeout(t *testing.T) {
 		})
 	}
 }
+
+// What a path duplicates answers no request that was given up: nothing is said of a timeout
+// that all answers kept.
+func TestDuplicatesAreNotLate(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{})
+	path := servertest.Path{Twice: true}
+	addr := path.Listen(t, target)
+	for name, spec := range map[string]measurement.Spec{
+		"one at a time": {},
+		"several":       {InFlight: 4},
+		"open loop":     {RequestsPerSecond: 100},
+	} {
+		spec.Kind, spec.Protocol, spec.Duration, spec.MaxWarmup, spec.Timeout = measurement.RR, measurement.OverUDP, 0.2, 0.01, 10
+		t.Run(name, func(t *testing.T) {
+			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr}, nil)
+			testutil.OK(t, err)
+			if facts := strings.Join(out.Facts, "; "); strings.Contains(facts, "timeout") {
+				t.Errorf("%d round trips: %s", out.Latency.Samples, facts)
+			}
+		})
+	}
+}

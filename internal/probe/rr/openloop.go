@@ -219,7 +219,9 @@ func (p *pipeline) take(start time.Time, wait time.Duration) error {
 		if !s.pending || s.sequence != sequence {
 			if s.lost && s.sequence == sequence {
 				s.lost = false
-				p.tardy++
+				if p.counts(s.intended) {
+					p.tardy++
+				}
 			}
 			continue // a duplicate, or after its timeout
 		}

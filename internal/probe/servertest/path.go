@@ -18,6 +18,8 @@ type Path struct {
 	Hold func(sent []byte) time.Duration
 	// Lose says that a packet of a client is lost, nil for none.
 	Lose func(packet []byte) bool
+	// Twice has each packet of a server arrive twice.
+	Twice bool
 
 	forwarder Forwarder
 }
@@ -101,7 +103,12 @@ func (p *Path) answerPackets(from, to *net.UDPConn, client netip.AddrPort) {
 		if err != nil {
 			return
 		}
-		p.later(buf[:n], func(packet []byte) { _, _ = to.WriteToUDPAddrPort(packet, client) })
+		p.later(buf[:n], func(packet []byte) {
+			_, _ = to.WriteToUDPAddrPort(packet, client)
+			if p.Twice {
+				_, _ = to.WriteToUDPAddrPort(packet, client)
+			}
+		})
 	}
 }
 
