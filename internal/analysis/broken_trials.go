@@ -32,7 +32,7 @@ func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Op
 		return 0
 	}
 	judgedBase, judgedOther := set.judged(base), set.judged(other)
-	brokenAlone(c, set, base, other, judgedBase, judgedOther)
+	brokenAlone(c, set, base, other, func(block int) bool { return judgedBase[block] && judgedOther[block] })
 	takePairs(c, set.blocks, judgedBase, judgedOther, func(block int) bool {
 		c.base, c.other = append(c.base, broke(base, block)), append(c.other, broke(other, block))
 		c.effects = append(c.effects, broke(other, block)-broke(base, block))
@@ -52,18 +52,18 @@ func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Op
 	return c
 }
 
-// brokenAlone counts the trials that a path broke in blocks in which the other side has no
-// outcome: they are in no pair, and not to be forgotten.
-func brokenAlone[V any](c *costEstimate, set *dataset, base, other cellKey, ofBase, ofOther map[int]V) {
-	alone := func(k cellKey, with map[int]V) (n int) {
+// brokenAlone counts the trials that a path broke in blocks without a pair, since another has
+// no outcome there: they are not to be forgotten.
+func brokenAlone(c *costEstimate, set *dataset, base, other cellKey, paired func(block int) bool) {
+	alone := func(k cellKey) (n int) {
 		for block := range set.broken[k] {
-			if _, has := with[block]; !has {
+			if !paired(block) {
 				n++
 			}
 		}
 		return n
 	}
-	c.ReferenceBrokenAlone, c.BrokenAlone = alone(base, ofOther), alone(other, ofBase)
+	c.ReferenceBrokenAlone, c.BrokenAlone = alone(base), alone(other)
 }
 
 // judged are the blocks in which a cell has an outcome.

@@ -409,6 +409,19 @@ func TestDifferenceOfDifferences(t *testing.T) {
 	}
 }
 
+// What a path broke is not forgotten where a trial of the cost that is subtracted is missing.
+func TestBrokenWithoutASubtractedCost(t *testing.T) {
+	contrast := result.Contrast{Path: "both", Baseline: "tunnel", Against: &result.Contrast{Path: "fw", Baseline: "direct"}}
+	const n = 20
+	trials := concat(missing(trialsOf("direct", flows1.Name, goodput, around(10e9, 0.001, n, 0)...), 1), trialsOf("fw", flows1.Name, goodput, around(8e9, 0.001, n, 3)...),
+		trialsOf("tunnel", flows1.Name, goodput, around(5e9, 0.001, n, 5)...), broken(trialsOf("both", flows1.Name, goodput, around(4e9, 0.001, n, 7)...), 1))
+	got := only(t, Analyse(trials, []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}}))
+	const says = "it broke none of 19 trials, tunnel none, and 1 where another path has none"
+	if got.Verdict != result.NotResolved || got.BrokenAlone != 1 || !strings.HasSuffix(said(got), says) {
+		t.Errorf("%s", said(got))
+	}
+}
+
 // Losses that are planted packet by packet are a cost, or not resolved where few
 // packets were sent; a loss as large as what matters is hardly ever called none,
 // though most trials see nothing of it.

@@ -163,7 +163,12 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	valueless := func(a, b float64) bool { return math.IsInf(a, 0) && a == b }
 	var logs, differences []float64
 	ratios := true
-	brokenAlone(c, set, cellKey{contrast.Baseline, test.Name}, cellKey{contrast.Path, test.Name}, base, other)
+	brokenAlone(c, set, cellKey{contrast.Baseline, test.Name}, cellKey{contrast.Path, test.Name}, func(block int) bool {
+		_, has := base[block]
+		_, both := other[block]
+		_, _, ok := subtracted(block)
+		return has && both && ok
+	})
 	takePairs(c, set.blocks, base, other, func(block int) bool {
 		a, b := base[block], other[block]
 		if m.ByRatio() && a <= 0 && b <= 0 && a == b && !math.IsInf(a, 0) {

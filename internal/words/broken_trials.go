@@ -83,11 +83,15 @@ func (n Names) broke(e result.Effect) string {
 
 // brokenAlone tells of broken trials without a partner, empty where there are none.
 func (n Names) brokenAlone(e result.Effect) (text string) {
+	base, path := n.Path(e.Baseline), n.Path(e.Path)
+	if e.Against != nil { // of four paths, whichever it is
+		base, path = "another path", "another path"
+	}
 	if e.BrokenAlone > 0 {
-		text = fmt.Sprintf(", and %d where %s has none", e.BrokenAlone, n.Path(e.Baseline))
+		text = fmt.Sprintf(", and %d where %s has none", e.BrokenAlone, base)
 	}
 	if e.ReferenceBrokenAlone > 0 {
-		text += fmt.Sprintf(", and %s %d where %s has none", n.Path(e.Baseline), e.ReferenceBrokenAlone, n.Path(e.Path))
+		text += fmt.Sprintf(", and %s %d where %s has none", n.Path(e.Baseline), e.ReferenceBrokenAlone, path)
 	}
 	return text
 }
