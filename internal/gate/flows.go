@@ -70,9 +70,9 @@ func (j *judge) enoughFlow() {
 }
 
 // paceAllows says that so many flows could carry so much at the pace that was asked of
-// them; else it is not the path that let too little through.
+// them, or that an end bounds them to; else it is not the path that let too little through.
 func (j *judge) paceAllows(flows int, bytes float64) bool {
-	pace := j.spec.PacingBitsPerSecond * float64(flows)
+	pace := j.outcome.PacedAt(j.spec) * float64(flows)
 	return pace == 0 || pace/8*float64(j.spec.Duration) >= bytes
 }
 

@@ -498,6 +498,9 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "load, too much back", spec: loadBoth, limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 150e6}}, warn: "possible"},
 
 		{name: "a flow that was to carry little", spec: paced, change: func(o *measurement.Outcome) { o.Flows[0].ReceivedBytes = 48_000 }, fatal: "enough-flow", says: "48000 bytes"},
+		{name: "a flow that an end paces to little", spec: tcp, change: func(o *measurement.Outcome) {
+			o.Flows[0].ReceivedBytes, o.Effective = 48_000, map[string]string{"pacing_bits_per_second": "400000"}
+		}, fatal: "enough-flow", says: "48000 bytes"},
 		{name: "a flow that starves below its pace", spec: fastPaced, change: func(o *measurement.Outcome) { o.Flows[0].ReceivedBytes = 48_000 }, fatal: "enough-flow!"},
 		{name: "thousands of flows, some of which starve", spec: many, change: func(o *measurement.Outcome) { o.Flows[7].ReceivedBytes = 0 }},
 		{name: "thousands of flows that all starve", spec: many, fatal: "enough-flow!", change: func(o *measurement.Outcome) {

@@ -1,6 +1,10 @@
 package measurement
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"time"
+)
 
 // Metrics maps a metric's name, which ends in its unit, to its value. The
 // names are those of Catalogue.
@@ -307,6 +311,19 @@ type Trial struct {
 	// Fingerprint is the path that the trial was seen to take.
 	Fingerprint *Fingerprint `json:"fingerprint,omitempty"`
 	Outcome
+}
+
+// PacedAt is the rate at which each flow of a test was paced, in bit/s: that which was asked
+// for, or that of an end that bounds the rate of all tests; 0 for none.
+func (o *Outcome) PacedAt(spec Spec) float64 {
+	if spec.PacingBitsPerSecond > 0 {
+		return spec.PacingBitsPerSecond
+	}
+	rate, err := strconv.ParseFloat(o.Effective["pacing_bits_per_second"], 64)
+	if err != nil || !(rate > 0) || math.IsInf(rate, 0) {
+		return 0 // or ends differ
+	}
+	return rate
 }
 
 // Fingerprint is the path a trial really took.

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -234,7 +233,7 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 	}
 	source := end{t.Source, result.CauseSourceCPU, result.CauseSourceThread, result.CauseSourceLink, result.CauseSourceCap, opts.SourceEgressBitsPerSecond}
 	destination := end{t.Destination, result.CauseDestinationCPU, result.CauseDestinationThread, result.CauseDestinationLink, result.CauseDestinationCap, opts.destinationEgress(t.Path)}
-	forward := oneWay{trial: t, spec: spec, sender: source, receiver: destination, congestionControl: t.Effective["congestion_control"], pacing: pacingOf(t, spec), lab: opts.Lab}
+	forward := oneWay{trial: t, spec: spec, sender: source, receiver: destination, congestionControl: t.Effective["congestion_control"], pacing: t.PacedAt(spec), lab: opts.Lab}
 	reverse := forward
 	reverse.sender, reverse.receiver = destination, source
 	forward.hops, reverse.hops = hopsOf(t, spec, false), hopsOf(t, spec, true)
@@ -262,16 +261,6 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 		forward.goodput = goodput - reverse.goodput
 	}
 	return []oneWay{forward, reverse}
-}
-
-// pacingOf is the rate at which each flow was paced, in bit/s: that which was asked for, or
-// that of an end that bounds the rate of all tests.
-func pacingOf(t measurement.Trial, spec measurement.Spec) float64 {
-	if spec.PacingBitsPerSecond > 0 {
-		return spec.PacingBitsPerSecond
-	}
-	rate, _ := strconv.ParseFloat(t.Effective["pacing_bits_per_second"], 64)
-	return rate
 }
 
 // compareFlows uses what tests with other numbers of flows on the same path showed: a
