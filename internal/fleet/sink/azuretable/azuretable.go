@@ -2,15 +2,18 @@
 package azuretable
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"golang.org/x/sync/errgroup"
 
@@ -42,7 +45,7 @@ var _ samples.Sink = (*Sink)(nil)
 // Open takes a connection string of the storage account, and makes the table if there is
 // none. What is put there is that of one run.
 func Open(ctx context.Context, connection, run string) (*Sink, error) {
-	service, err := aztables.NewServiceClientFromConnectionString(connection, nil)
+	service, err := aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: policy.ClientOptions{PerRetryPolicies: []policy.Policy{answers{}}}})
 	if err != nil {
 		return nil, fmt.Errorf("read the connection string of the storage account: %w; it begins with DefaultEndpointsProtocol= or TableEndpoint=", err)
 	}
@@ -79,7 +82,7 @@ func code(err error) string {
 // that of a connection the whole address, in which a shared access signature is a secret.
 func short(err error) error {
 	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return fmt.Errorf("the service answered %s (HTTP status %d)", refused.ErrorCode, refused.StatusCode)
+		return fmt.Errorf("the service answered %s (HTTP status %d)", cmp.Or(refused.ErrorCode, http.StatusText(refused.StatusCode)), refused.StatusCode)
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
