@@ -88,6 +88,26 @@ func run() Run {
 	}
 }
 
+// A client that sends no samples, as that of a system which does not know what was acknowledged,
+// has the receiver's count, and all clients together have it, too.
+func TestClientWithoutSamples(t *testing.T) {
+	r := run()
+	trial := &r.Result.Trials[2]
+	trial.Pairs = append(trial.Pairs, measurement.Pair{Source: "f3", Destination: "g3"}, measurement.Pair{Source: "windows", Destination: "g4", Throughput: &measurement.Bins{Width: 1, Bytes: []float64{1000, 2000}}})
+	trial.Flows = []measurement.Flow{{Source: "10.0.0.1:1", Destination: "10.0.0.2:2", Info: []measurement.TCPInfo{{At: 0.2, Retransmits: 2}}}}
+	r.Result.Trials = r.Result.Trials[2:3]
+	var got []string
+	for _, row := range all(t, r) {
+		if row.Flow == 0 || row.Pair == 0 || row.Source == "windows" {
+			got = append(got, show(row))
+		}
+	}
+	want := []string{"b01-fleet-bulk fleet long true 0 4 windows g4 0 0 1 1000   ", "b01-fleet-bulk fleet long true 0 4 windows g4 0 1 1 2000   "}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A fleet's machines are named, also where there is a single pair of them, and times are
 // written to the nanosecond.
 func TestMachinesAreNamed(t *testing.T) {

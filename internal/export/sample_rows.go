@@ -83,18 +83,15 @@ func (r Run) rows() iter.Seq2[Row, error] {
 					series.path.Source, series.path.Dest = series.machines[0], destination(clean, t, series.machines[0])
 				}
 			}
-			sampled := false
+			sampled := map[int32]bool{} // pairs
 			for row, err := range r.sampled(series, coder) {
-				sampled = true
+				sampled[row.Pair] = true
 				if !yield(row, err) || err != nil {
 					return
 				}
 			}
-			any = any || sampled
-			if sampled {
-				continue
-			}
-			for row := range series.kept {
+			any = any || len(sampled) > 0
+			for row := range series.kept(sampled) {
 				any = true
 				if !yield(row, nil) {
 					return
@@ -187,21 +184,25 @@ func (r Run) sampled(t trialSeries, coder *samples.Coder) iter.Seq2[Row, error] 
 }
 
 // kept are the rows of what a trial keeps itself: the receiver's count of each pair, and
-// what the sending kernel said of flows.
-func (t trialSeries) kept(yield func(Row) bool) {
-	if len(t.Pairs) == 0 {
-		if t.Throughput != nil && !bins(t.of(1), 0, *t.Throughput, flowsRTT(t.Flows), yield) {
+// what the sending kernel said of flows. Pairs of a fleet that have sent samples have those
+// instead, and its flows are of nobody known.
+func (t trialSeries) kept(sampled map[int32]bool) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		if len(t.Pairs) == 0 && t.Throughput != nil && !sampled[1] && !bins(t.of(1), 0, *t.Throughput, flowsRTT(t.Flows), yield) {
 			return
 		}
-	}
-	for k, p := range t.Pairs {
-		if p.Throughput != nil && !bins(t.of(k+1), float64(p.Delay), *p.Throughput, p.RTT, yield) {
+		for k, p := range t.Pairs {
+			if p.Throughput != nil && !sampled[int32(k+1)] && !bins(t.of(k+1), float64(p.Delay), *p.Throughput, p.RTT, yield) {
+				return
+			}
+		}
+		if len(sampled) > 0 {
 			return
 		}
-	}
-	for i, f := range t.Flows {
-		if !t.flow(i+1, f, yield) {
-			return
+		for i, f := range t.Flows {
+			if !t.flow(i+1, f, yield) {
+				return
+			}
 		}
 	}
 }
