@@ -33,7 +33,11 @@ type Outbox struct {
 // held is a block in an Outbox. It has Data once it has a seq.
 type held struct {
 	Block
+	coarse time.Duration // the step to which it was made coarser last, 0 if it was not
 }
+
+// finer says whether a block can be made coarser, to a step.
+func (h *held) finer(step time.Duration) bool { return max(h.Step, h.coarse) < step }
 
 // overhead is what a held block takes of memory besides its samples, roughly.
 const overhead = 512
@@ -53,6 +57,9 @@ type Counts struct {
 	// LastSeq is that of the last block that was sent.
 	LastSeq int64
 }
+
+// tornPart of a step may lack until it is not called that long any more.
+const tornPart = 10
 
 // steps are those to which an Outbox makes blocks coarser, one after the other.
 var steps = []time.Duration{time.Second, 10 * time.Second}
@@ -130,7 +137,7 @@ func (o *Outbox) hold(key Key, step time.Duration, samples []Sample) (*held, err
 	if len(packed)+overhead > MaxBlockBytes {
 		return nil, fmt.Errorf("%w: %d bytes", errTooLarge, len(packed))
 	}
-	return &held{Block{Header: h, packed: packed, raw: raw}}, nil
+	return &held{Block: Block{Header: h, packed: packed, raw: raw}}, nil
 }
 
 // Next is the next block to be sent, if there is one and credit for it. A block is
@@ -238,16 +245,17 @@ func (o *Outbox) shrink() {
 // coarsen makes the oldest blocks of a finer step than step, all of them of one test,
 // into one of that step. It says whether there were any.
 func (o *Outbox) coarsen(step time.Duration) bool {
-	from := o.numbered + slices.IndexFunc(o.blocks[o.numbered:], func(b *held) bool { return b.Step < step })
+	from := o.numbered + slices.IndexFunc(o.blocks[o.numbered:], func(b *held) bool { return b.finer(step) })
 	if from < o.numbered {
 		return false
 	}
 	first := o.blocks[from]
 	var all []Sample
+	end := time.Duration(0) // of the last of them
 	to := from
 	for to < len(o.blocks) {
 		b := o.blocks[to]
-		if to > from && (b.Key != first.Key || b.Step >= step || b.From < first.From || b.From-first.From >= step || len(all)+b.Samples > maxSamples) {
+		if to > from && (b.Key != first.Key || !b.finer(step) || b.From < first.From || b.From-first.From >= step || len(all)+b.Samples > maxSamples) {
 			break
 		}
 		samples, err := o.coder.Samples(b.Block)
@@ -255,6 +263,9 @@ func (o *Outbox) coarsen(step time.Duration) bool {
 			panic(fmt.Sprintf("samples: a block of our own: %v", err))
 		}
 		all = append(all, samples...)
+		for _, s := range samples {
+			end = max(end, s.At+b.Step)
+		}
 		to++
 	}
 	merged, err := o.hold(first.Key, step, coarsen(all, step))
@@ -264,6 +275,10 @@ func (o *Outbox) coarsen(step time.Duration) bool {
 		o.counts.DroppedBlocks += int64(to - from)
 		o.replace(from, to, nil)
 		return true
+	}
+	merged.coarse = step
+	if took := end - merged.From; took < step-step/tornPart { // a test ends, or no more has come yet
+		merged.Step = took
 	}
 	o.counts.Coarsened[step] += int64(to - from)
 	o.replace(from, to, merged)

@@ -115,6 +115,33 @@ func TestCreditAndAcknowledgement(t *testing.T) {
 	}
 }
 
+// A coarser step is no longer than what is in it: that of a test's last seconds ends with it, and
+// no moment has the bytes of two.
+func TestCoarserStepsAreAsLongAsTheyWere(t *testing.T) {
+	o := NewOutbox(coder(t), 5*overhead)
+	for second := range 25 {
+		var all []Sample
+		for i := range 10 {
+			all = append(all, Sample{At: time.Duration(second)*time.Second + time.Duration(i)*tenth, Flow: 1, Bytes: int64(tenth)}) // a byte a nanosecond
+		}
+		testutil.OK(t, o.Add("t", 1, 1, tenth, all))
+	}
+	testutil.OK(t, o.Add("t", 1, 1, tenth/2, []Sample{{At: 25 * time.Second, Flow: 1, Bytes: int64(tenth / 2)}}))
+	if n := o.Counts().Coarsened; n[time.Second] == 0 || n[10*time.Second] == 0 {
+		t.Errorf("coarser are %v", n)
+	}
+	testutil.OK(t, o.Acknowledge(0, 1<<20))
+	for _, b := range drain(o) {
+		all, err := o.coder.Samples(b)
+		testutil.OK(t, err)
+		for _, s := range all {
+			if time.Duration(s.Bytes) != b.Step {
+				t.Errorf("from %v on a step of %v has the bytes of %v", s.At, b.Step, time.Duration(s.Bytes))
+			}
+		}
+	}
+}
+
 // An Outbox that cannot send makes its samples coarser, then drops the oldest. What was
 // sent once stays as it is.
 func TestCoarserThenDropped(t *testing.T) {
