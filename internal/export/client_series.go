@@ -15,6 +15,7 @@ import (
 type step struct {
 	Row
 	rtts float64 // how many round-trip times are in the mean
+	end  float64 // of what is known of it, seconds
 }
 
 // sheet is what one client did.
@@ -44,6 +45,7 @@ func (r Run) sheets() ([]*sheet, error) {
 		if row.Pair == 0 || row.Flow > 0 && row.Received == nil {
 			continue // the pair's own rows have what it counted
 		}
+		end := row.At + row.Step
 		s := byClient[row.Source]
 		if s == nil {
 			if len(all) == mostClients {
@@ -60,6 +62,7 @@ func (r Run) sheets() ([]*sheet, error) {
 			at := place{row.Trial, row.Pair, row.At, row.Step} // which all flows of a reading share
 			if i, ok := index[at]; ok {
 				s.steps[i].add(row)
+				s.steps[i].end = max(s.steps[i].end, end)
 				continue
 			}
 			index[at] = len(s.steps)
@@ -70,7 +73,12 @@ func (r Run) sheets() ([]*sheet, error) {
 		if total++; total > mostRows || len(s.steps) == mostSheetRows || row.At/row.Step >= mostSheetRows {
 			return nil, fmt.Errorf("the run has more than %d steps, or %d of one client, which are too many rows for a spreadsheet; %s", mostRows, mostSheetRows, remedy)
 		}
-		s.steps = append(s.steps, step{Row: row, rtts: 1})
+		s.steps = append(s.steps, step{Row: row, rtts: 1, end: end})
+	}
+	for _, s := range all {
+		for i := range s.steps {
+			s.steps[i].cut()
+		}
 	}
 	return all, nil
 }
@@ -88,6 +96,16 @@ func (r Row) own() Row {
 		r.Retransmits = &retransmits
 	}
 	return r
+}
+
+// tornFraction of a step may lack until it is not called that long any more.
+const tornFraction = 0.1
+
+// cut has a step be as long as it is known: with a test the last second ends, too.
+func (s *step) cut() {
+	if known := nanoseconds(s.end - s.At); known < (1-tornFraction)*s.Step {
+		s.Step = known
+	}
 }
 
 // add adds a sample of the same step: counts are sums, a round-trip time is a mean.

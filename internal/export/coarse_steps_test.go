@@ -69,3 +69,47 @@ func TestCoarseStepsStayInTheirPlace(t *testing.T) {
 		}
 	}
 }
+
+// The last second of a client is as long as the test is: what went on evenly does not fall at
+// its end.
+func TestLastSecondIsAsLongAsItIs(t *testing.T) {
+	const rate = 1000 // bytes a second of the flow
+	for name, c := range map[string]struct {
+		step  time.Duration
+		steps int
+	}{"few flows": {100 * time.Millisecond, 22}, "many flows": {time.Second, 2}} {
+		coder, err := samples.NewCoder()
+		testutil.OK(t, err)
+		outbox := samples.NewOutbox(coder, 1<<30)
+		testutil.OK(t, outbox.Acknowledge(0, 1<<30))
+		for i := range c.steps {
+			at := time.Duration(i) * c.step
+			testutil.OK(t, outbox.Add("t", 1, 1, c.step, []samples.Sample{{At: at, Flow: 1, Bytes: int64(rate * c.step.Seconds())}}))
+		}
+		last := time.Duration(c.steps) * c.step
+		testutil.OK(t, outbox.Add("t", 1, 1, 2250*time.Millisecond-last, []samples.Sample{{At: last, Flow: 1, Bytes: int64(rate*2250/1000 - rate*last.Seconds())}}))
+		r := Run{
+			Result: &result.Result{
+				Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
+				Tests:  []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}},
+				Trials: []measurement.Trial{{ID: "t", Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true}}},
+			},
+			Agents: func(string) ([]string, error) { return []string{"c1"}, nil },
+			Blocks: func(string) iter.Seq2[samples.Block, error] {
+				return func(yield func(samples.Block, error) bool) {
+					for b, ok := outbox.Next(); ok && yield(b, nil); b, ok = outbox.Next() {
+					}
+				}
+			},
+		}
+		all, err := r.sheets()
+		testutil.OK(t, err)
+		var got [][3]float64
+		for _, s := range all[0].steps {
+			got = append(got, [3]float64{s.At, s.Step, s.throughput()})
+		}
+		if want := [][3]float64{{0, 1, 8000}, {1, 1, 8000}, {2, 0.25, 8000}}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the client has %v, want %v", name, got, want)
+		}
+	}
+}
