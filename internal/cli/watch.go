@@ -404,16 +404,21 @@ func (f *watchFlags) measureExperiment(head store.Head) watch.Measure {
 			return r, nil
 		}
 		measured, err := f.runOnce(ctx, head)
-		if measured == nil || err != nil {
-			if err == nil {
-				err = errors.New("the run gave no result")
-			}
-			r.Outage, r.Failed = true, []watch.Failure{{Error: err.Error()}}
-			return r, nil
-		}
-		r.AddRun(whole, measured)
-		return r, nil
+		return roundOf(whole, measured, err), nil
 	}
+}
+
+// roundOf is what a run brought: where it ended early, what it moved, and why.
+func roundOf(name string, measured *result.Result, err error) (r watch.Round) {
+	if measured != nil {
+		r.AddRun(name, measured)
+	} else if err == nil {
+		err = errors.New("the run gave no result")
+	}
+	if err != nil {
+		return watch.Round{Payload: r.Payload, Outage: true, Failed: []watch.Failure{{Error: err.Error()}}}
+	}
+	return r
 }
 
 // runOnce runs an experiment in a folder that is gone after it.

@@ -20,6 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/cli/testcmd"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed/direct/directtest"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -181,6 +182,22 @@ func TestOutagesOfAWatch(t *testing.T) {
 }
 
 // An interface that is named with the host is that of each test that can take one.
+// What a run moved before it failed is taken from the budget all the same.
+func TestARunThatEndsEarlyIsPaidFor(t *testing.T) {
+	measured := &result.Result{Tests: []result.TestInfo{{Name: "flow", Spec: measurement.Spec{Kind: measurement.TCP, Duration: 10}}}}
+	measured.Trials = []measurement.Trial{{Path: "direct", Test: "flow", Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 8e9}}}}
+	r := roundOf("run", measured, errors.New("the agent is gone"))
+	if !r.Outage || r.Payload["run"] != 10e9 || len(r.Points) > 0 || len(r.Failed) != 1 || r.Failed[0].Error != "the agent is gone" {
+		t.Errorf("%+v", r)
+	}
+	if r := roundOf("run", measured, nil); r.Outage || r.Payload["run"] != 10e9 || len(r.Failed) > 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := roundOf("run", nil, nil); !r.Outage || len(r.Failed) != 1 || r.Payload != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestWatchOverAnInterface(t *testing.T) {
 	f := watchFlags{}
 	_, tests, _, err := f.subject(base.Streams{}, "127.0.0.1%lo")

@@ -89,6 +89,8 @@ func (t *Tracker) reach(r Round, tell func(Event)) {
 	case r.Outage:
 		t.outage.Rounds++
 		t.lasted += t.since(r)
+	case t.outage != nil && len(r.Skipped) > 0 && len(r.Points)+len(r.Failed) == 0:
+		t.lasted += t.since(r) // the budget left nothing that would have reached it
 	case t.outage != nil:
 		tell(Event{Code: OutageEnded, Rounds: t.outage.Rounds, Lasted: t.lasted + t.since(r)})
 		t.outage = nil

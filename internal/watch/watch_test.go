@@ -188,6 +188,24 @@ func TestAnOutageIsAnnouncedOnceAndIsNoLevel(t *testing.T) {
 	}
 }
 
+// A round that the budget leaves out does not say that the other end is back.
+func TestAnOutageOutlastsRoundsThatAreSkipped(t *testing.T) {
+	tracker, p := NewTracker(quarter), newPath()
+	days(tracker, p, 300)
+	var events []Event
+	for _, r := range []Round{{Outage: true}, {Skipped: []string{"run"}}, {Skipped: []string{"send"}, Worked: []TestOf{{Test: "route"}}}, {Outage: true}} {
+		of := p.round()
+		r.Number, r.Start = of.Number, of.Start
+		events = append(events, tracker.Add(r)...)
+	}
+	want(t, "away", events, OutageBegan)
+	events = days(tracker, p, 1)
+	want(t, "back", events, OutageEnded)
+	if e := events[0]; e.Rounds != 2 || e.Lasted != 4*900 {
+		t.Errorf("the outage took %d rounds and %v s", e.Rounds, e.Lasted)
+	}
+}
+
 func TestATestThatFailsIsAnnouncedOnce(t *testing.T) {
 	tracker, p := NewTracker(quarter), newPath()
 	days(tracker, p, 100)
