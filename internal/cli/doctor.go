@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -56,8 +55,8 @@ func doctorCommand(s base.Streams) *cobra.Command {
 // machine is what else decides what figures of this machine are worth.
 func machine() []lab.Finding {
 	var found []lab.Finding
-	if runnable, stolen, err := hostinfo.OthersLoad(); err == nil {
-		others := words.OthersLoad(runnable, runtime.NumCPU(), stolen)
+	if runnable, cpus, stolen, err := hostinfo.OthersLoad(); err == nil {
+		others := words.OthersLoad(runnable, cpus, stolen)
 		found = append(found, lab.Finding{
 			Name: "idle CPUs", OK: others == "", Detail: cmp.Or(others, "nothing else runs here, and no hypervisor takes CPU time"),
 			Remedy: "stop what else runs here while you measure: what it takes is missing from what is measured, and adds noise",

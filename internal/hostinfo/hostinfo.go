@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"runtime"
 )
 
 // ErrUnsupported says that this operating system does not tell it.
@@ -22,15 +23,20 @@ func identity(of string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// OthersLoad is how many other tasks run here or wait for a CPU, and the part of the CPU time
+// OthersLoad is how many other tasks run on this machine or wait for one of so many CPUs, which
+// are all that it has and not only those that this process may use, and the part of their time
 // that a hypervisor takes, 0 where that is not known.
-func OthersLoad() (runnable int, stolen float64, err error) {
+func OthersLoad() (runnable, cpus int, stolen float64, err error) {
 	before, cpuErr := ReadCPU()
 	if runnable, err = ReadRunnable(); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	if now, err := ReadCPU(); err == nil && cpuErr == nil && now.Total > before.Total {
+	now, err := ReadCPU()
+	if err != nil || cpuErr != nil {
+		return runnable, runtime.NumCPU(), 0, nil
+	}
+	if now.Total > before.Total {
 		stolen = float64(now.Steal-before.Steal) / float64(now.Total-before.Total)
 	}
-	return runnable, stolen, nil
+	return runnable, now.CPUs, stolen, nil
 }

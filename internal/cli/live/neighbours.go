@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/hostinfo"
@@ -44,11 +43,11 @@ func WatchMachine(head *store.Head, name string, show *Progress) *Neighbours {
 // loadWarning says that others use this machine, empty where they do not or it is not
 // known.
 func loadWarning() string {
-	runnable, stolen, err := hostinfo.OthersLoad()
+	runnable, cpus, stolen, err := hostinfo.OthersLoad()
 	if err != nil {
 		return ""
 	}
-	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
+	return words.LoadedMachine(runnable, cpus, stolen)
 }
 
 // Look notes who has come, and says whether anybody has.
