@@ -24,8 +24,10 @@ type InterfaceCounters struct {
 	ReceivedDropped uint64 `json:"received_dropped_packets"`
 	SentBytes       uint64 `json:"sent_bytes"`
 	SentPackets     uint64 `json:"sent_packets"`
-	// SentDropped is what the device refused, EgressDropped what the queue of
-	// the egress meter had no room for.
+	// SentDropped is what the device or its queue refused, EgressDropped what the
+	// queue of the egress meter had no room for.
 	SentDropped   uint64 `json:"sent_dropped_packets"`
 	EgressDropped uint64 `json:"egress_dropped_packets"`
+	// EgressBusy is how long the egress meter takes, at its rate, for what it let pass.
+	EgressBusy time.Duration `json:"egress_busy_nanoseconds,omitempty"`
 }

@@ -20,11 +20,11 @@ func (n *Node) Counters() (NodeCounters, error) {
 	if err != nil {
 		return c, err
 	}
-	dropped := make(map[int]uint64)
+	queues := make(map[int]queueCounters)
 	for _, q := range qdiscs {
-		if a := q.Attrs(); a.Statistics != nil && a.Statistics.Queue != nil {
-			dropped[a.LinkIndex] += uint64(a.Statistics.Queue.Drops)
-		}
+		of := queues[q.Attrs().LinkIndex]
+		of.add(q)
+		queues[q.Attrs().LinkIndex] = of
 	}
 	var received uint64
 	for _, l := range links {
@@ -33,11 +33,12 @@ func (n *Node) Counters() (NodeCounters, error) {
 			continue
 		}
 		received += a.Statistics.RxPackets
+		queue := queues[a.Index]
 		c.Interfaces = append(c.Interfaces, InterfaceCounters{
 			Name:          a.Name,
 			ReceivedBytes: a.Statistics.RxBytes, ReceivedPackets: a.Statistics.RxPackets, ReceivedDropped: a.Statistics.RxDropped,
-			SentBytes: a.Statistics.TxBytes, SentPackets: a.Statistics.TxPackets, SentDropped: a.Statistics.TxDropped,
-			EgressDropped: dropped[a.Index],
+			SentBytes: a.Statistics.TxBytes, SentPackets: a.Statistics.TxPackets, SentDropped: a.Statistics.TxDropped + queue.dropped,
+			EgressDropped: queue.meterDropped, EgressBusy: queue.meterBusy,
 		})
 	}
 	for _, count := range n.counting {
@@ -46,6 +47,30 @@ func (n *Node) Counters() (NodeCounters, error) {
 		}
 	}
 	return c, nil
+}
+
+// queueCounters are those of the queueing disciplines of one interface: of its egress
+// meter, and of what else there is.
+type queueCounters struct {
+	dropped, meterDropped uint64
+	meterBusy             time.Duration
+}
+
+func (c *queueCounters) add(q netlink.Qdisc) {
+	statistics := q.Attrs().Statistics
+	if statistics == nil || statistics.Queue == nil {
+		return
+	}
+	drops := uint64(statistics.Queue.Drops)
+	meter, ok := q.(*netlink.Tbf)
+	if !ok {
+		c.dropped += drops
+		return
+	}
+	c.meterDropped += drops
+	if statistics.Basic != nil && meter.Rate > 0 {
+		c.meterBusy += time.Duration(float64(statistics.Basic.Bytes) / float64(meter.Rate) * float64(time.Second))
+	}
 }
 
 // UntilComplete repeats a dump that a change interrupted.

@@ -75,9 +75,15 @@ type HopNode struct {
 	// lead there past the next hops.
 	Interface string
 	Bypasses  []string
+	// Return is the far end of the hop's link where that has the hop's rate towards the
+	// source as the meter of its egress, else empty.
+	Return ReturnMeter
 	// Parts are the hops that do what is counted there.
 	Parts measurement.HopParts
 }
+
+// ReturnMeter is an interface of the node behind a hop.
+type ReturnMeter struct{ Node, Interface string }
 
 // Leads says whether an interface of the node leads to the destination.
 func (n HopNode) Leads(name string) bool {

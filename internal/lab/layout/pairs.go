@@ -101,6 +101,9 @@ func (w *pathBuilder) attach(first int, source, destination topology.End) error 
 	own := w.topology.Links[first:]
 	for i := range own {
 		meter(&own[i])
+		for j := range w.path.HopNodes {
+			w.path.HopNodes[j].noteReturn(own[i])
+		}
 	}
 	sourceMTU, destinationMTU := own[0].MTU, own[len(own)-1].MTU
 	for k := range sources {
@@ -166,6 +169,14 @@ func meter(l *topology.Link) {
 		return
 	}
 	l.Emulation, l.A.EgressBitsPerSecond, l.B.EgressBitsPerSecond = nil, there, back
+}
+
+// noteReturn notes the meter at the far end of a link, if the hop is at its beginning and
+// a meter has its rate.
+func (n *HopNode) noteReturn(l topology.Link) {
+	if l.A.Node == n.Node && l.A.Interface == n.Interface && l.A.EgressBitsPerSecond > 0 && l.B.EgressBitsPerSecond > 0 {
+		n.Return = ReturnMeter{l.B.Node, l.B.Interface}
+	}
 }
 
 // pathSubnet holds all of the path's links.

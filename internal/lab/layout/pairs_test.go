@@ -68,6 +68,28 @@ func TestLargestPairsAreValid(t *testing.T) {
 	}
 }
 
+// With several pairs the kernel meters a plain rate at both ends of the hop's link.
+func TestMetersOfPairs(t *testing.T) {
+	e := labtest.Pairs(2)
+	rate := experiment.Impairment{RateBitsPerSecond: 1e8}
+	e.Paths[1].Hops = []experiment.Hop{
+		{Type: experiment.Link, Impairment: rate},
+		{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, Impairment: rate},
+		{Type: experiment.Router, Name: "free"},
+		{Type: experiment.Router, Name: "slow", Impairment: rate},
+	}
+	_, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	want := []ReturnMeter{
+		{"fleet/fw.before", "to-source"}, {"fleet/fw.after", "to-1"}, {"fleet/fw.after", "to-2"}, {}, {"fleet/server-access", "to-source"},
+	}
+	for i, h := range paths[1].Watched() {
+		if h.Return != want[i] {
+			t.Errorf("%s: towards the source %+v, want %+v", h.Node, h.Return, want[i])
+		}
+	}
+}
+
 // Each pair has a tunnel of its own, between its two hosts alone.
 func TestPlanOfPairsWithTunnels(t *testing.T) {
 	built, paths, err := FromExperiment(labtest.PairsInTunnels())

@@ -22,6 +22,9 @@ func (w *pathBuilder) noteLeading(hops []experiment.Hop, first int) {
 	}
 	begin := w.topology.Links[first].A
 	w.path.Leading = &HopNode{Hop: strings.Join(names, " + "), Node: begin.Node, Interface: begin.Interface}
+	if w.e.Pairs > 1 {
+		w.path.Leading.noteReturn(w.topology.Links[first])
+	}
 }
 
 // Watched are the hops whose counters say what passed on the path, in its order:
@@ -34,12 +37,16 @@ func (p Path) Watched() []HopNode {
 }
 
 // At is what Lab.Counters calls the hop: its node or, of a host, which has an
-// interface for every path, the interfaces that lead to the destination.
+// interface for every path, the interfaces that lead to the destination; and the meter of
+// its rate towards the source.
 func (n HopNode) At(host string) []string {
-	if n.Node != host {
-		return []string{n.Node}
-	}
 	var out []string
+	if n.Return != (ReturnMeter{}) {
+		out = append(out, topology.InterfaceOf(n.Return.Node, n.Return.Interface))
+	}
+	if n.Node != host {
+		return append(out, n.Node)
+	}
 	for _, name := range append([]string{n.Interface}, n.Bypasses...) {
 		out = append(out, topology.InterfaceOf(n.Node, name))
 	}

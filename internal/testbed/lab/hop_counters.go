@@ -184,6 +184,9 @@ func (w *hopWatch) labCPU(started time.Time) []measurement.CPUSample {
 // atHost says that the hop is a link that begins at the source.
 func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Time) (s measurement.HopSample, ok bool) {
 	for _, n := range reading.Nodes {
+		if n.Node == h.Return.Node {
+			addReturn(&s, n, h.Return.Interface)
+		}
 		if n.Node != h.Node {
 			continue
 		}
@@ -208,21 +211,36 @@ func lineOf(host lab.NodeCounters, h lab.HopNode) lab.NodeCounters {
 	out := lab.NodeCounters{Node: host.Node, Read: host.Read}
 	for _, i := range host.Interfaces {
 		if h.Leads(i.Name) {
-			i.EgressDropped = 0
+			i.EgressDropped, i.EgressBusy = 0, 0
 			out.Interfaces = append(out.Interfaces, i)
 		}
 	}
 	return out
 }
 
+// addReturn adds what the meter of a hop's rate towards the source counts, at the node
+// behind the hop.
+func addReturn(s *measurement.HopSample, n lab.NodeCounters, name string) {
+	for _, i := range n.Interfaces {
+		if i.Name == name {
+			s.DroppedPackets += float64(i.EgressDropped)
+			s.QueueDroppedPackets += float64(i.EgressDropped)
+			s.BackwardBusy += measurement.SecondsOf(i.EgressBusy)
+		}
+	}
+}
+
 // addNode adds what the kernel counts of a node, some of whose interfaces lead
-// to the destination.
+// to the destination. A meter towards the source is another hop's.
 func addNode(s *measurement.HopSample, n lab.NodeCounters, leads func(name string) bool) {
 	s.Combine(n.Functions, func(own, counted float64) float64 { return own + counted })
 	s.Connections = n.Functions.Connections
 	for _, i := range n.Interfaces {
-		s.DroppedPackets += float64(i.ReceivedDropped + i.SentDropped + i.EgressDropped)
+		s.DroppedPackets += float64(i.ReceivedDropped + i.SentDropped)
 		if leads(i.Name) {
+			s.DroppedPackets += float64(i.EgressDropped)
+			s.QueueDroppedPackets += float64(i.EgressDropped)
+			s.ForwardBusy += measurement.SecondsOf(i.EgressBusy)
 			s.ForwardBytes += float64(i.SentBytes)
 			s.ForwardPackets += float64(i.SentPackets)
 			s.BackwardBytes += float64(i.ReceivedBytes)

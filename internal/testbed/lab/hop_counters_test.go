@@ -87,9 +87,9 @@ func TestWatchHops(t *testing.T) {
 		}
 		want := []measurement.HopSample{
 			{At: -0.03},
-			{At: 0.07, ForwardBytes: 1000, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 9, QueueDroppedPackets: 1, LostPackets: 1, CPU: 1},
-			{At: 0.17, ForwardBytes: 2000, ForwardPackets: 2, BackwardBytes: 200, BackwardPackets: 4, DroppedPackets: 18, QueueDroppedPackets: 2, LostPackets: 2, CPU: 2},
-			{At: 0.25, ForwardBytes: 3000, ForwardPackets: 3, BackwardBytes: 300, BackwardPackets: 6, DroppedPackets: 27, QueueDroppedPackets: 3, LostPackets: 3, CPU: 3},
+			{At: 0.07, ForwardBytes: 1000, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 9, QueueDroppedPackets: 2, LostPackets: 1, CPU: 1},
+			{At: 0.17, ForwardBytes: 2000, ForwardPackets: 2, BackwardBytes: 200, BackwardPackets: 4, DroppedPackets: 18, QueueDroppedPackets: 4, LostPackets: 2, CPU: 2},
+			{At: 0.25, ForwardBytes: 3000, ForwardPackets: 3, BackwardBytes: 300, BackwardPackets: 6, DroppedPackets: 27, QueueDroppedPackets: 6, LostPackets: 3, CPU: 3},
 		}
 		for i, got := range o.HopSeries[2].Samples {
 			if *got.Connections != float64(12+i) { // of the table now, not since the trial began
@@ -144,6 +144,31 @@ func TestWatchLeadingLink(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	})
+}
+
+// A rate that the kernel meters at both ends of a hop's link is the hop's: what the meter at
+// the next node drops is not that node's.
+func TestWatchMeters(t *testing.T) {
+	path := lab.Path{Name: "p", SourceNode: "vm", HopNodes: []lab.HopNode{
+		{Hop: "slow", Node: "p/slow", Interface: "to-destination", Return: lab.ReturnMeter{Node: "p/fast", Interface: "to-source"}},
+		{Hop: "fast", Node: "p/fast", Interface: "to-destination"},
+	}}
+	if got := strings.Join(path.HopNodes[0].At("vm"), " "); got != "p/fast:to-source p/slow" {
+		t.Errorf("read are %s", got)
+	}
+	reading := lab.Counters{Nodes: []lab.NodeCounters{
+		{Node: "p/slow", Interfaces: []lab.InterfaceCounters{{Name: "to-destination", EgressDropped: 2, EgressBusy: 3 * time.Second}}},
+		{Node: "p/fast", Interfaces: []lab.InterfaceCounters{{Name: "to-source", SentDropped: 1, EgressDropped: 40, EgressBusy: 5 * time.Second}}},
+	}}
+	want := []measurement.HopSample{
+		{DroppedPackets: 42, QueueDroppedPackets: 42, ForwardBusy: 3, BackwardBusy: 5},
+		{DroppedPackets: 1},
+	}
+	for i, h := range path.HopNodes {
+		if got, ok := hopSample(h, false, reading, time.Time{}); got != want[i] || !ok {
+			t.Errorf("%s: %v\ngot  %+v\nwant %+v", h.Hop, ok, got, want[i])
+		}
+	}
 }
 
 // What ends a watch early leaves what was read, and says so.
