@@ -80,6 +80,14 @@ type side struct {
 
 const acknowledged = 1 << 32
 
+// began tells whether anything of the side came by: of a connection whose opening did,
+// its SYN does, or nothing ever will.
+func (s *side) began() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started
+}
+
 // established tells of a connection that its handshake is over, or was before
 // it was come across; of a UDP flow that both sides have sent.
 func (f *flow) established() bool {

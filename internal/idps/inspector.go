@@ -178,9 +178,9 @@ func (w *worker) refuse(p *packet, next uint32, stopped bool) (pass bool, back, 
 	return false, w.back, ahead
 }
 
-// limit counts a flow of which not all could be inspected, once.
+// limit counts a flow of which not all could be inspected that was to be, once.
 func (w *worker) limit(f *flow) {
-	if !f.limited.Swap(true) {
+	if !f.passed.Load() && !f.limited.Swap(true) {
 		w.limited.Add(1)
 	}
 }
@@ -226,13 +226,13 @@ func (v *visit) tcp() {
 	if p.flags&flagACK != 0 {
 		own.acked.Store(acknowledged | uint64(p.ack))
 	}
-	if f.passed.Load() || p.length() == 0 {
+	if p.length() == 0 {
 		return
 	}
 	own.mu.Lock()
 	v.segment(own, other.acked.Load())
 	own.mu.Unlock()
-	if own.finished.Load() && other.finished.Load() {
+	if own.finished.Load() && (other.finished.Load() || f.opened && !other.began()) {
 		v.table.end(f)
 	}
 }
@@ -264,7 +264,9 @@ func (v *visit) segment(own *side, acked uint64) {
 	}
 	next := own.next
 	for data := own.ready(&s, &v.table.budget); data != nil; data = own.ready(&s, &v.table.budget) {
-		v.search(&own.stream, data)
+		if !v.flow.passed.Load() {
+			v.search(&own.stream, data)
+		}
 		if v.flow.denied.Load() {
 			v.stopped, v.next = true, next
 			return

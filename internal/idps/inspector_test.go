@@ -278,6 +278,36 @@ func TestFlowsEnd(t *testing.T) {
 	current(0, "refused")
 }
 
+// A flow that a rule lets pass ends as any other, and one whose other direction does not come
+// by here ends with what does.
+func TestFlowsEndWithoutInspection(t *testing.T) {
+	i := inspectorOf(t, Alert, `pass tcp any any -> any any (content:"friend"; sid:1;)`)
+	c := newConnection(false)
+	for range 2 {
+		handshake(t, i, c)
+		passes(t, i, 0, c.send(0, []byte("a friend")))
+		missing := c.send(0, []byte("missing, "))
+		passes(t, i, 0, c.send(0, []byte("early")))
+		passes(t, i, 0, missing)
+		passes(t, i, 0, c.finish(0))
+		passes(t, i, 1, c.send(1, []byte("answer")))
+		if got := i.Counters(); got.Current != 1 {
+			t.Errorf("half closed: %d flows in the table", got.Current)
+		}
+		passes(t, i, 1, c.finish(1))
+		if got := i.Counters(); got.Current != 0 || got.LimitedFlows != 0 {
+			t.Errorf("a passed flow is over: %d flows in the table, %d limited", got.Current, got.LimitedFlows)
+		}
+	}
+	passes(t, i, 0, c.open())
+	passes(t, i, 0, c.confirm())
+	passes(t, i, 0, c.send(0, []byte("request")))
+	passes(t, i, 0, c.finish(0))
+	if got := i.Counters().Current; got != 0 {
+		t.Errorf("one direction is over, and no other comes by: %d flows in the table", got)
+	}
+}
+
 func TestTableIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := inspectorOf(t, Alert, rule(`content:"attack";`))
