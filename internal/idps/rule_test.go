@@ -102,6 +102,29 @@ func TestRulesMatch(t *testing.T) {
 	}
 }
 
+// What must not be at a place of the stream that nobody can look at any more may be there.
+func TestNegatedContentOutOfSight(t *testing.T) {
+	for _, options := range []string{`content:"attack"; content:!"GET"; depth:3;`, `content:"attack"; content:!"GET"; startswith;`} {
+		for begin, want := range map[string]bool{
+			"GET": false, "PUT": true, "PUT" + strings.Repeat("x", 1000): true, "GET" + strings.Repeat("x", 3*Reach): false,
+		} {
+			i := inspectorOf(t, Alert, numbered(options)...)
+			c := newConnection(false)
+			handshake(t, i, c)
+			passes(t, i, 0, c.send(0, []byte(begin)))
+			passes(t, i, 0, c.send(0, []byte("attack")))
+			if got := len(i.Alerts()) > 0; got != want {
+				t.Errorf("%s matches a stream of %d bytes that begins with %s: %v", options, len(begin)+6, begin[:3], got)
+			}
+		}
+	}
+	i := inspectorOf(t, Alert, numbered(`content:"attack"; content:!"GET"; depth:3;`, `content:"attack"; content:!"GET"; offset:3;`, `content:"attack"; content:!"GET";`)...)
+	passes(t, i, 0, newConnection(false).send(0, []byte("attack")))
+	if got := alerted(i); !slices.Equal(got, []uint32{3}) {
+		t.Errorf("a stream whose beginning is not known: alerts %v", got)
+	}
+}
+
 func TestRulesOfFlows(t *testing.T) {
 	const attack = `content:"attack";`
 	for name, test := range map[string]struct {

@@ -154,6 +154,9 @@ func (e *evaluation) rest(i, before int) bool {
 	if s.expression != nil {
 		return e.expression(s, i, before)
 	}
+	if s.negated && e.hides(s) {
+		return false
+	}
 	lo, hi := e.span(s, before)
 	pattern, find := s.needle()
 	for lo+len(pattern) <= hi && e.left > 0 {
@@ -171,6 +174,11 @@ func (e *evaluation) rest(i, before int) bool {
 		lo += at + 1
 	}
 	return s.negated && e.left > 0 && e.rest(i+1, before)
+}
+
+// hides tells whether a content may lie, by its offset and depth, where area does not reach.
+func (e *evaluation) hides(s *step) bool {
+	return !s.relative && (s.bounded || s.from > 0) && (e.joined || s.bounded && int64(s.from) < e.from)
 }
 
 // span is where in area a content may lie.
