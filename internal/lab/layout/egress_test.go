@@ -25,6 +25,21 @@ func TestPlanOfSharedEgress(t *testing.T) {
 	labtest.Golden(t, "egress.plan", text.String())
 }
 
+// The devices of a shared egress have names of their own, whatever paths are called.
+func TestPathsNamedLikeSharedEgress(t *testing.T) {
+	e := labtest.SharedEgress()
+	e.Paths[0].Name, e.Paths[1].Name = topology.SharedDevice, topology.SharedPort(0)
+	built, _, err := FromExperiment(e)
+	testutil.OK(t, err)
+	if got := built.InterfacesOf(e.Source); got[0] != "path-0" || got[1] != "path-1" {
+		t.Errorf("the interfaces of the source are %q", got)
+	}
+	e.Endpoints[0].NICs = 1
+	if built, _, err = FromExperiment(e); err != nil || built.InterfacesOf(e.Source)[0] != topology.SharedDevice {
+		t.Errorf("%v: a path has another interface than it could: %q", err, built.InterfacesOf(e.Source))
+	}
+}
+
 func TestWhoSharesEgress(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*experiment.Experiment)

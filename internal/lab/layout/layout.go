@@ -172,6 +172,11 @@ func (l *layout) endpoint(name string) error {
 	}
 	endpoint := l.e.Endpoints[i]
 	l.egress[name] = endpoint.EgressBitsPerSecond
+	for _, p := range l.e.Paths {
+		if l.sharesEgress(i) && topology.OfSharedEgress(p.Name) {
+			l.names[p.Name] = true
+		}
+	}
 	for _, host := range l.hosts(name) {
 		l.topology.Nodes = append(l.topology.Nodes, topology.Node{
 			Name: host, Agent: true, ShareEgress: l.sharesEgress(i),

@@ -103,10 +103,10 @@ func TestEveryTypeOfHopIsBuilt(t *testing.T) {
 func TestInterfaceNames(t *testing.T) {
 	taken := map[string]bool{}
 	var got []string
-	for i, path := range []string{"direct", "one-appliance", "a-path-with-a-long-name", "direct", "lo", "über", "with space", "-dash"} {
+	for i, path := range []string{"direct", "one-appliance", "a-path-with-a-long-name", "direct", "lo", "über", "with space", "-dash", "all", "default", "port0"} {
 		got = append(got, interfaceFor(path, i, taken))
 	}
-	want := []string{"direct", "one-appliance", "path-2", "path-3", "path-4", "path-5", "with-space", "path-7"}
+	want := []string{"direct", "one-appliance", "path-2", "path-3", "path-4", "path-5", "with-space", "path-7", "path-8", "path-9", "port0"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

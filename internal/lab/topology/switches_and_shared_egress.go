@@ -1,6 +1,9 @@
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"regexp"
+)
 
 // SwitchBridge is the bridge of the switch before the end of a link. Each link has a
 // bridge of its own, as virtual networks on one host are apart: frames, and
@@ -33,6 +36,11 @@ const SharedDevice = "egress"
 // SharedPort names the device of a link at a node with a shared egress: the
 // link's own name is that of the interface with the address.
 func SharedPort(link int) string { return fmt.Sprintf("port%d", link) }
+
+var sharedPort = regexp.MustCompile(`^port[0-9]+$`)
+
+// OfSharedEgress says whether a node with a shared egress may have a device of that name.
+func OfSharedEgress(name string) bool { return name == SharedDevice || sharedPort.MatchString(name) }
 
 // SharedEgress are, by node, the ends of links whose egress is metered together,
 // each with its link.
@@ -69,8 +77,8 @@ func (f *faults) shared(t Topology) {
 				f.add("node %s shares its egress, but %s has %g bit/s and %s has %g", node,
 					ends[0].Interface, ends[0].EgressBitsPerSecond, e.Interface, e.EgressBitsPerSecond)
 			}
-			if e.Interface == SharedDevice {
-				f.add("node %s shares its egress, so no interface of it can be called %s", node, SharedDevice)
+			if OfSharedEgress(e.Interface) {
+				f.add("node %s shares its egress, so no interface of it can be called %s", node, e.Interface)
 			}
 		}
 	}

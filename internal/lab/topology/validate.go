@@ -16,8 +16,11 @@ var (
 	algorithmName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 )
 
-// ValidInterface says whether the kernel and a lab take name for an interface.
-func ValidInterface(name string) bool { return interfaceName.MatchString(name) && name != "lo" }
+// ValidInterface says whether the kernel and a lab take name for an interface. Under all and
+// default the kernel has settings of others (devinet_sysctl_register in net/ipv4/devinet.c).
+func ValidInterface(name string) bool {
+	return interfaceName.MatchString(name) && name != "lo" && name != "all" && name != "default"
+}
 
 // faults collects what is wrong with a topology.
 type faults []error
