@@ -112,6 +112,28 @@ func TestInterfaceNames(t *testing.T) {
 	}
 }
 
+// The queue is that of the slowest rate, and of equal rates the smallest that is set.
+func TestQueuesCombine(t *testing.T) {
+	wire := func(rate float64, queue int) experiment.Impairment {
+		return experiment.Impairment{RateBitsPerSecond: rate, QueueBytes: queue}
+	}
+	for _, c := range []struct {
+		wires []experiment.Impairment
+		want  int
+	}{
+		{[]experiment.Impairment{wire(1e8, 5000), wire(1e9, 7000)}, 5000},
+		{[]experiment.Impairment{wire(1e9, 7000), wire(1e8, 5000)}, 5000},
+		{[]experiment.Impairment{wire(1e9, 7000), wire(1e8, 0)}, 0},
+		{[]experiment.Impairment{wire(1e8, 5000), wire(1e8, 0), {}}, 5000},
+		{[]experiment.Impairment{wire(1e8, 0), wire(1e8, 5000)}, 5000},
+		{[]experiment.Impairment{wire(1e8, 5000), wire(1e8, 7000)}, 5000},
+	} {
+		if got := emulationOf(c.wires, "p", 0).Forward.QueueBytes; got != c.want {
+			t.Errorf("%+v: a queue of %d, want %d", c.wires, got, c.want)
+		}
+	}
+}
+
 func TestImpairmentsCombine(t *testing.T) {
 	got := emulationOf([]experiment.Impairment{
 		{Delay: time.Millisecond, Jitter: 30 * time.Microsecond, LossFraction: 0.1, RateBitsPerSecond: 2e9},

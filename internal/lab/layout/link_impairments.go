@@ -16,7 +16,7 @@ const superPackets = 128 << 10
 // emulationOf combines the impairments that follow one another on a link: delays
 // add, independent normal variations add in square, a frame is lost or
 // duplicated when any of them does it, and the slowest rate rules, of all flows
-// together as of each. Nil when there is nothing to impair.
+// together as of each; with its queue, of equal ones with the smallest that is set. Nil when there is nothing to impair.
 func emulationOf(impairments []experiment.Impairment, path string, link int) *linkem.Config {
 	var d linkem.Direction
 	kept, single, ordered := 1.0, 1.0, 1.0
@@ -28,7 +28,10 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 		single *= 1 - m.DuplicateFraction
 		ordered *= 1 - m.ReorderFraction
 		d.ReorderBy = max(d.ReorderBy, m.ReorderBy)
-		if m.RateBitsPerSecond > 0 && slower(d.RateBitsPerSecond, m.RateBitsPerSecond) == m.RateBitsPerSecond {
+		switch {
+		case m.RateBitsPerSecond == d.RateBitsPerSecond:
+			d.QueueBytes = smaller(d.QueueBytes, m.QueueBytes)
+		case slower(d.RateBitsPerSecond, m.RateBitsPerSecond) == m.RateBitsPerSecond:
 			d.QueueBytes = m.QueueBytes
 		}
 		d.RateBitsPerSecond = slower(d.RateBitsPerSecond, m.RateBitsPerSecond)
@@ -53,7 +56,10 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 }
 
 // slower is the lower of two rates, of which 0 is unlimited.
-func slower(a, b float64) float64 {
+func slower(a, b float64) float64 { return smaller(a, b) }
+
+// smaller is the smaller of two bounds, of which 0 is none.
+func smaller[T int | float64](a, b T) T {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}
