@@ -193,10 +193,12 @@ func (all *variants) bypass(r hopRange) error {
 	mtu := 0
 	for i, h := range all.hops {
 		passed := h.hasNode() && i >= r.first && i <= r.last
-		if passed || h.last.links < enter || h.last.links > leave || h.actsInside() {
+		if passed || h.last.links < enter || h.last.links > leave {
 			continue
 		}
-		impairments = append(impairments, h.Impairment)
+		if !h.actsInside() {
+			impairments = append(impairments, h.Impairment)
+		}
 		if h.MTU > 0 && (mtu == 0 || h.MTU < mtu) {
 			mtu = h.MTU
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
@@ -94,6 +95,31 @@ func TestSwitchedPathsExpect(t *testing.T) {
 				t.Errorf("%s, path %s:\ngot  %+v\nwant %+v", name, p.Name, got, test.want[i])
 			}
 		}
+	}
+}
+
+// A bypass has the MTU of the links that it stands for, also behind instances.
+func TestBypassMTU(t *testing.T) {
+	e := labtest.RoutingAppliance()
+	hops := []experiment.Hop{
+		{Type: experiment.Link, MTU: 9000},
+		{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, MTU: 4000, Impairment: experiment.Impairment{Delay: time.Millisecond}},
+		{Type: experiment.Router, Name: "r", MTU: 1000},
+	}
+	e.Paths = []experiment.Path{{Name: "whole", Hops: hops}, {Name: "no-r", VariantOf: "whole", Hops: hops, Bypass: []string{"r"}}, {Name: "none", VariantOf: "whole", Hops: hops, Bypass: []string{"fw", "r"}}}
+	built, _, err := FromExperiment(e)
+	testutil.OK(t, err)
+	var got []int
+	for _, l := range built.Links {
+		if l.Standby {
+			got = append(got, l.EffectiveMTU())
+			if l.Emulation != nil {
+				t.Errorf("%s does to frames what each instance does: %+v", l.Name(), l.Emulation)
+			}
+		}
+	}
+	if want := []int{4000, 9000}; !slices.Equal(got, want) {
+		t.Errorf("the bypasses of r, and of fw and r, have %v, want %v", got, want)
 	}
 }
 
