@@ -52,6 +52,29 @@ func TestBrokenTrialOfARunHidesNoChange(t *testing.T) {
 	}
 }
 
+// What a path broke in blocks without a pair is told apart from the pairs.
+func TestBrokenTrialsOfARunWithoutAPair(t *testing.T) {
+	run := func(label string, seed int) *result.Result {
+		same := map[string][]float64{"direct": around(1e9, .01, 12, seed), "hop": around(.95e9, .01, 12, seed+3)}
+		return runOf(label, same, same).Result
+	}
+	before, after := run("a", 0), run("b", 4)
+	alone := []int{1, 2, 3, 4, 5, 6, 7}
+	breakTrials(after, "direct", "flows-1", alone...)
+	for i := range after.Trials {
+		if t := &after.Trials[i]; t.Gate.Broken {
+			t.Gate.Broken = false // what does not count
+		}
+	}
+	breakTrials(after, "hop", "flows-1", alone...)
+	changes, _ := CompareRuns(Side{"a", []*result.Result{before}}, []Side{{"b", []*result.Result{after}}}, DefaultOptions())
+	c := changes[0]
+	const says = "it broke none of 5 trials, and in a none of 12, and 7 (in a none) where another path has none"
+	if c.N != 5 || c.Broken != 0 || c.BrokenAlone != 7 || c.ReferenceBrokenAlone != 0 || !slices.Contains(c.Withheld, result.WithheldBroken) || !strings.Contains(said(c), says) {
+		t.Errorf("%d pairs, %d and %d broken: %s", c.N, c.Broken, c.BrokenAlone, said(c))
+	}
+}
+
 // Sides are not called alike where the later one breaks trials that the other did not,
 // loses much in few trials, or lacks many blocks.
 func TestNoChangeIsWithheld(t *testing.T) {

@@ -209,9 +209,9 @@ type sample struct {
 	lows, highs []float64
 	resolution  resolution
 	// broken are the trials that the path broke, referenceBroken those that its baseline
-	// did, bothBroken as in costEstimate, and missing the blocks of the run that have no
-	// value here.
-	broken, referenceBroken, bothBroken, missing int
+	// did, brokenAlone and referenceBrokenAlone those of them that are in no pair, bothBroken
+	// as in costEstimate, and missing the blocks of the run that have no value here.
+	broken, referenceBroken, brokenAlone, referenceBrokenAlone, bothBroken, missing int
 }
 
 // samplesOf are those of the runs of a side; nil where one of them has none.
@@ -221,7 +221,8 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
 			s.logs, s.differences, s.levels, s.baseline = c.logs, c.differences, c.other, c.base
-			s.broken, s.referenceBroken, s.bothBroken = c.Broken+c.BrokenAlone, c.ReferenceBroken+c.ReferenceBrokenAlone, c.bothBroken
+			s.broken, s.referenceBroken, s.bothBroken = c.Broken, c.ReferenceBroken, c.bothBroken
+			s.brokenAlone, s.referenceBrokenAlone = c.BrokenAlone, c.ReferenceBrokenAlone
 			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
 			levels := r.outcomes(contrast.Path, test.Name, m)
@@ -396,10 +397,13 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 // the trials that there are: as withhold does of two paths.
 func (c *costEstimate) withholdChange(before, after []sample) {
 	was, is := togetherOf(before), togetherOf(after)
-	c.ReferenceBroken, c.ReferenceMissing = was.broken, was.missing
-	c.Broken, c.Missing = is.broken, is.missing
+	c.ReferenceBroken, c.ReferenceBrokenAlone, c.ReferenceMissing = was.broken, was.brokenAlone, was.missing
+	c.Broken, c.BrokenAlone, c.Missing = is.broken, is.brokenAlone, is.missing
 	// How often the path broke a trial in excess of its baseline.
-	excess := func(s sample) float64 { return float64(s.broken-s.referenceBroken) / float64(len(s.levels)) }
+	excess := func(s sample) float64 {
+		alone := s.brokenAlone + s.referenceBrokenAlone
+		return float64(s.broken+s.brokenAlone-s.referenceBroken-s.referenceBrokenAlone) / float64(len(s.levels)+alone)
+	}
 	if excess(is) > excess(was) {
 		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
 	}
@@ -424,6 +428,7 @@ func togetherOf(samples []sample) (all sample) {
 	for _, s := range samples {
 		all.levels, all.effects = append(all.levels, s.levels...), append(all.effects, s.effects...)
 		all.broken, all.referenceBroken = all.broken+s.broken, all.referenceBroken+s.referenceBroken
+		all.brokenAlone, all.referenceBrokenAlone = all.brokenAlone+s.brokenAlone, all.referenceBrokenAlone+s.referenceBrokenAlone
 		all.bothBroken, all.missing = all.bothBroken+s.bothBroken, all.missing+s.missing
 	}
 	return all

@@ -38,8 +38,8 @@ type Effect struct {
 	Broken          int `json:"broken,omitempty"`
 	ReferenceBroken int `json:"reference_broken,omitempty"`
 	// BrokenAlone and ReferenceBrokenAlone are the trials that the path of either side broke
-	// in blocks in which the other, or a path of Against, has no outcome, and so no pair. Not
-	// of a change.
+	// in blocks in which the other, or a path of Against, has no outcome, and so no pair. Of a
+	// change they are those of the path in either run.
 	BrokenAlone          int `json:"broken_alone,omitempty"`
 	ReferenceBrokenAlone int `json:"reference_broken_alone,omitempty"`
 	Missing              int `json:"missing,omitempty"`

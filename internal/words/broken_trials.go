@@ -76,7 +76,11 @@ func (n Names) incomplete(e result.Effect) string {
 // broke says how many trials each side broke.
 func (n Names) broke(e result.Effect) string {
 	if e.ReferenceRun != "" {
-		return fmt.Sprintf("it broke %s of %s, and in %s %s of %d", none(e.Broken), quantity.Count(e.N, "trial"), e.ReferenceRun, none(e.ReferenceBroken), e.ReferenceN)
+		text := fmt.Sprintf("it broke %s of %s, and in %s %s of %d", none(e.Broken), quantity.Count(e.N, "trial"), e.ReferenceRun, none(e.ReferenceBroken), e.ReferenceN)
+		if e.BrokenAlone+e.ReferenceBrokenAlone > 0 {
+			text += fmt.Sprintf(", and %s (in %s %s) where another path has none", none(e.BrokenAlone), e.ReferenceRun, none(e.ReferenceBrokenAlone))
+		}
+		return text
 	}
 	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken)) + n.brokenAlone(e)
 }
