@@ -61,6 +61,9 @@ func commonLimit(e *result.Effect, spec measurement.Spec, pairs float64, attribu
 		limit.RateBitsPerSecond = math.Min(opts.destinationEgress(e.Path), opts.destinationEgress(e.Baseline))
 	case one == result.CausePacing && spec.PacingBitsPerSecond > 0:
 		limit.RateBitsPerSecond = spec.PacingBitsPerSecond * float64(max(spec.Flows, 1)) * pairs
+		if spec.Direction == measurement.Both { // so many flows in each, and the sum is compared
+			limit.RateBitsPerSecond *= 2
+		}
 	}
 	return limit
 }

@@ -273,6 +273,26 @@ func TestCapsOfBothDirections(t *testing.T) {
 	}
 }
 
+// What flows of both directions are paced to is the limit of either: together they carry twice
+// as much.
+func TestPacingOfBothDirections(t *testing.T) {
+	there := flow{busy: 1, inFlight: 50e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3, pacing: 100e6}.build()
+	there.ReceivedBytes = 12e6
+	back := there
+	back.Reverse = true
+	test := result.TestInfo{Name: flows1.Name, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, Direction: measurement.Both, PacingBitsPerSecond: 100e6}}
+	var trials []measurement.Trial
+	for _, path := range []string{"direct", "hop"} {
+		trial := throughputTrial(198e6, there, back)
+		trial.Path = path
+		trials = append(trials, trial)
+	}
+	limit := analysis.Analyse(trials, []result.TestInfo{test}, pathsNamed("direct", "hop"), analysis.Options{}).Costs[0].CommonLimit
+	if limit == nil || limit.Cause != result.CausePacing || limit.RateBitsPerSecond != 200e6 {
+		t.Errorf("%+v", limit)
+	}
+}
+
 // A test that was done again a little slower tells a rate that something sets from losses
 // that come at any rate.
 func TestAttributionExplains(t *testing.T) {
