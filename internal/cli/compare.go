@@ -267,11 +267,7 @@ func comparedRun(run analysis.LabelledRun, source string) result.ComparedRun {
 		Label: run.Label, Source: source, Experiment: r.Experiment.Name, Title: r.Experiment.Title, Started: r.Started, Seed: r.Seed,
 		Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials),
 	}
-	for _, t := range r.Trials {
-		if !t.Gate.Passed {
-			out.Excluded++
-		}
-	}
+	out.Excluded, out.Broken = r.NotPassed()
 	return out
 }
 

@@ -112,7 +112,7 @@ func RunLine(r result.ComparedRun) string {
 	if !r.Started.IsZero() {
 		parts = append(parts, words.Moment(r.Started))
 	}
-	parts = append(parts, words.Trials(r.Trials, 0, r.Excluded, false))
+	parts = append(parts, words.Trials(r.Trials, 0, r.Excluded, r.Broken, false))
 	if r.Scale > 0 && r.Scale != 1 {
 		parts = append(parts, "1:"+words.Scale(r.Scale))
 	}

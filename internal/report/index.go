@@ -15,7 +15,8 @@ import (
 func Summarise(e *result.IndexEntry, r *result.Result) {
 	m := New(r)
 	e.Title, e.Scale = m.Title, r.Experiment.Scale
-	e.Trials, e.Planned, e.Excluded = len(r.Trials), r.Planned, len(m.Excluded)
+	e.Trials, e.Planned = len(r.Trials), r.Planned
+	e.Excluded, e.Broken = r.NotPassed()
 	e.Paths, e.Tests, e.Costs = result.PathTitles(r.Paths), result.TestTitles(r.Tests), nil
 	for _, v := range m.Verdicts {
 		e.Costs = append(e.Costs, v.cost)
@@ -108,7 +109,7 @@ func newCard(e *result.IndexEntry) card {
 	if e.Trials > 0 {
 		// A colon would make a scheme of what is before it.
 		c.Report = strings.ReplaceAll(url.PathEscape(e.Folder), ":", "%3A") + "/report.html"
-		c.Status = words.Trials(e.Trials, e.Planned, e.Excluded, false) + ", "
+		c.Status = words.Trials(e.Trials, e.Planned, e.Excluded, e.Broken, false) + ", "
 	}
 	if e.Elapsed > 0 {
 		c.Status += words.Elapsed(e.Elapsed.Duration())

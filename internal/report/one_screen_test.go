@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -27,5 +28,19 @@ func TestReasonsOfExcludedTrials(t *testing.T) {
 		if got := New(r).excludedText(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A run that is compared, and one of an index, tell what the path broke from what is excluded.
+func TestBrokenTrialsAreCountedApart(t *testing.T) {
+	r := &result.Result{Planned: 4, Trials: []measurement.Trial{{Gate: measurement.Gate{Passed: true}}, {Gate: measurement.Gate{Broken: true}}, {Gate: measurement.Gate{Broken: true}}, {}}}
+	var e result.IndexEntry
+	Summarise(&e, r)
+	const says = "4 trials, 1 excluded, 2 broken"
+	if got := newCard(&e).Status; got != says {
+		t.Errorf("the index says %q", got)
+	}
+	if got := RunLine(result.ComparedRun{Trials: e.Trials, Excluded: e.Excluded, Broken: e.Broken}); !strings.Contains(got, says) {
+		t.Errorf("a comparison says %q", got)
 	}
 }

@@ -37,6 +37,7 @@ type ComparedRun struct {
 	Environment map[string]string `json:"environment"`
 	Trials      int               `json:"trials"`
 	Excluded    int               `json:"excluded_trials"`
+	Broken      int               `json:"broken_trials,omitempty"`
 	// Published compares published figures with what this run measured.
 	Published []PublishedComparison `json:"published,omitempty"`
 }

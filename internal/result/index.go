@@ -51,6 +51,7 @@ type IndexEntry struct {
 	Trials   int     `json:"trials"`
 	Planned  int     `json:"planned_trials"`
 	Excluded int     `json:"excluded_trials"`
+	Broken   int     `json:"broken_trials,omitempty"`
 	Scale    float64 `json:"scale,omitempty"`
 	// Paths and Tests are those of the run, with their titles; Costs are its
 	// primary ones, in the order of a report.

@@ -364,6 +364,19 @@ func Causes() []Cause {
 		CauseReceiverApplication, CauseGenerator, CauseUnknown}
 }
 
+// NotPassed is how many trials gates excluded, and how many the paths broke.
+func (r *Result) NotPassed() (excluded, broken int) {
+	for i := range r.Trials {
+		switch gate := r.Trials[i].Gate; {
+		case gate.Broken:
+			broken++
+		case !gate.Passed:
+			excluded++
+		}
+	}
+	return excluded, broken
+}
+
 // MostOfTheTime says that a share of the time is more than half of it, and not by rounding:
 // its cause is the one that is named.
 func MostOfTheTime(share float64) bool { return share > 0.5+1e-6 }

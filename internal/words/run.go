@@ -11,9 +11,10 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// Trials says how many trials there are, were planned and are excluded. stopped
-// says that the user ended the run before its last trial.
-func Trials(done, planned, excluded int, stopped bool) string {
+// Trials says how many trials there are, were planned, are excluded, and were broken by
+// their paths, which count as the worst. stopped says that the user ended the run before its
+// last trial.
+func Trials(done, planned, excluded, broken int, stopped bool) string {
 	text := quantity.Count(done, "trial")
 	if planned > done {
 		text = fmt.Sprintf("%d of %d trials", done, planned)
@@ -24,25 +25,16 @@ func Trials(done, planned, excluded int, stopped bool) string {
 	if excluded > 0 {
 		text += fmt.Sprintf(", %d excluded", excluded)
 	}
-	return text
-}
-
-// TrialsOf says it of a run, and how many its paths broke, which count as the worst.
-func TrialsOf(r *result.Result) string {
-	excluded, broken := 0, 0
-	for i := range r.Trials {
-		switch gate := r.Trials[i].Gate; {
-		case gate.Broken:
-			broken++
-		case !gate.Passed:
-			excluded++
-		}
-	}
-	text := Trials(len(r.Trials), r.Planned, excluded, !r.Complete)
 	if broken > 0 {
 		text += fmt.Sprintf(", %d broken", broken)
 	}
 	return text
+}
+
+// TrialsOf says it of a run.
+func TrialsOf(r *result.Result) string {
+	excluded, broken := r.NotPassed()
+	return Trials(len(r.Trials), r.Planned, excluded, broken, !r.Complete)
 }
 
 // BlocksToClaim says whether so many blocks can claim anything of the primary
