@@ -271,7 +271,19 @@ func (m *Model) Scaled() (float64, bool) {
 	return s, s > 0 && s != 1
 }
 
-// excluded lists the trials that a gate kept out, in the run's order.
+// ExcludedName is what the trials are that gates kept out, or that their paths broke, which
+// count as the worst.
+func (m *Model) ExcludedName() string {
+	switch excluded, broken := m.Run.NotPassed(); {
+	case broken == 0:
+		return "Excluded"
+	case excluded == 0:
+		return "Broken"
+	}
+	return "Excluded or broken"
+}
+
+// excluded lists the trials that a gate kept out or a path broke, in the run's order.
 func (m *Model) excluded() []excluded {
 	var out []excluded
 	for i := range m.Run.Trials {

@@ -38,7 +38,7 @@ func (m *Model) Brief() Brief {
 	}
 	add("Published and measured", words.Predictions(result.CountPublished(m.Run.Published)))
 	add("Further metrics", m.furtherMetrics())
-	add("Excluded", m.excludedText())
+	add(m.ExcludedName(), m.excludedText())
 	b.Remarks = m.remarks()
 	var more []string
 	for _, there := range []struct {
@@ -122,7 +122,7 @@ func (m *Model) furtherMetrics() string {
 	return strings.Join(parts, "; ")
 }
 
-// excludedText counts the trials that do not count, by the first words of their reasons.
+// excludedText counts the excluded and the broken trials by the first words of their reasons.
 func (m *Model) excludedText() string {
 	if len(m.Excluded) == 0 {
 		return ""

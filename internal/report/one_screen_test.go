@@ -34,6 +34,11 @@ func TestReasonsOfExcludedTrials(t *testing.T) {
 // A run that is compared, and one of an index, tell what the path broke from what is excluded.
 func TestBrokenTrialsAreCountedApart(t *testing.T) {
 	r := &result.Result{Planned: 4, Trials: []measurement.Trial{{Gate: measurement.Gate{Passed: true}}, {Gate: measurement.Gate{Broken: true}}, {Gate: measurement.Gate{Broken: true}}, {}}}
+	for want, of := range map[string][]measurement.Trial{"Excluded or broken": r.Trials, "Excluded": r.Trials[3:], "Broken": r.Trials[:3]} {
+		if got := New(&result.Result{Trials: of}).ExcludedName(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	var e result.IndexEntry
 	Summarise(&e, r)
 	const says = "4 trials, 1 excluded, 2 broken"

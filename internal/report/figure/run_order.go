@@ -155,10 +155,13 @@ func (p *panel) orderMark(trial *measurement.Trial, t report.Test, path int, x f
 	if ok {
 		y, text = a.at(v), words.Value(v, t.Primary.Unit)
 	}
-	tooltip := fmt.Sprintf("%s: %s", typeset.Line(trial.ID), text)
+	tooltip, fate := fmt.Sprintf("%s: %s", typeset.Line(trial.ID), text), "excluded"
+	if trial.Gate.Broken {
+		fate = "broken"
+	}
 	switch {
 	case !trial.Gate.Passed:
-		p.cross(x, y, 4, class("s", path)+" cross", tooltip+", excluded: "+words.Findings(trial.Gate, true))
+		p.cross(x, y, 4, class("s", path)+" cross", tooltip+", "+fate+": "+words.Findings(trial.Gate, true))
 	case ok:
 		p.marker(path, x, y, 2.8, class("f", path), tooltip)
 	}

@@ -57,7 +57,7 @@ func render(m *report.Model) string {
 		}
 	}
 	if len(m.Excluded) > 0 {
-		b.WriteString("\n## Excluded trials\n\n")
+		b.WriteString("\n## " + m.ExcludedName() + " trials\n\n")
 		for _, e := range m.Excluded {
 			fmt.Fprintf(&b, "- %s: %s\n", Text(e.ID), Text(e.Reason))
 		}

@@ -191,7 +191,7 @@ func (t *terminal) write(m *report.Model) {
 		}
 	}
 	if len(m.Excluded) > 0 {
-		t.heading("Excluded trials")
+		t.heading(m.ExcludedName() + " trials")
 		for _, e := range m.Excluded {
 			t.paragraph("× ", styleYellow, e.ID+": "+e.Reason)
 		}
