@@ -47,8 +47,11 @@ func RunStarted(r event.RunStart) string {
 	return text
 }
 
-// DoesNotCount says why a trial is left out.
+// DoesNotCount says why a trial is left out, or how its path broke it, which counts as the worst.
 func DoesNotCount(id string, g measurement.Gate) string {
+	if g.Broken {
+		return fmt.Sprintf("trial %s was broken by its path: %s", id, Findings(g, true))
+	}
 	return fmt.Sprintf("trial %s does not count: %s", id, Findings(g, true))
 }
 

@@ -65,3 +65,19 @@ func TestFleet(t *testing.T) {
 		}
 	}
 }
+
+// A trial that its path broke counts, as the worst; one that a gate excluded does not.
+func TestTrialsThatDidNotPass(t *testing.T) {
+	findings := []measurement.Finding{{Name: "test", Code: measurement.FoundText, Text: "reset", Fatal: true}}
+	for _, c := range []struct {
+		gate measurement.Gate
+		want string
+	}{
+		{measurement.Gate{Findings: findings}, "trial b01-a-x does not count: reset"},
+		{measurement.Gate{Broken: true, Findings: findings}, "trial b01-a-x was broken by its path: reset"},
+	} {
+		if got := Event(event.Event{Code: event.TrialEnded, Trial: &event.PlannedTrial{ID: "b01-a-x"}, Ended: &event.TrialEnd{Gate: c.gate}}); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
