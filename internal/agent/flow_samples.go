@@ -86,7 +86,8 @@ func (s *server) sample(run *probe.Request) error {
 
 // read takes a sample of each flow, and makes a block where it is time.
 func (w *flowWatch) read(at time.Duration) {
-	if took := at - w.lastAt; took >= blockEvery && took > 3*w.step/2 { // this machine stood still
+	// This machine stood still, or does not any more. What is long has a block of its own anyway.
+	if took := at - w.lastAt; max(took, w.step) >= blockEvery && (took-w.step).Abs() > w.step/10 {
 		w.readAlone(at)
 		return
 	}

@@ -114,7 +114,7 @@ func TestStepsAreAsLongAsTheyWere(t *testing.T) {
 					now := time.Since(start)
 					if i == 0 && now >= 2*time.Second && !stood {
 						stood = true
-						time.Sleep(3*time.Second + 10*time.Millisecond)
+						time.Sleep(3*time.Second + 400*time.Millisecond)
 					}
 					return probe.FlowCount{Bytes: int64(now)}, true // a byte a nanosecond
 				}
