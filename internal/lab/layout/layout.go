@@ -43,7 +43,8 @@ type Path struct {
 	// what is seen inside.
 	Outer *OuterPath
 	// HopNodes are the nodes that packets to the destination cross, in order,
-	// every instance of a hop that has several.
+	// every instance of a hop that has several. Link emulators behind those are a hop
+	// of their own, at the node that joins the instances.
 	HopNodes []HopNode
 	// Leading is where the link emulators lie that the path begins with, nil without any:
 	// the source itself, or the node that joins several. Later link emulators are what
@@ -207,13 +208,15 @@ type pathBuilder struct {
 	// inside are the addresses of the ends of the path's tunnel, for each pair.
 	inside [][2]netip.Addr
 	hops   []hopPlace // the hops so far
+	// joining are the nodes that join the instances of a hop, by which place it has in hops.
+	joining map[string]int
 }
 
 // buildPath adds the nodes and links of path number i.
 func (l *layout) buildPath(p experiment.Path, i int) (*pathBuilder, error) {
 	name := interfaceFor(p.Name, i, l.names)
 	w := &pathBuilder{
-		layout: l, index: i, name: name, names: make(map[string]int),
+		layout: l, index: i, name: name, names: make(map[string]int), joining: make(map[string]int),
 		path: Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
 	}
 	source, destination := l.attachment(l.e.Source, name, p), l.attachment(l.e.Destination, name, p)
@@ -254,10 +257,10 @@ func (w *pathBuilder) hop(hop experiment.Hop) error {
 	if hop.Parallel() > 1 && hop.Backends == 0 {
 		return w.instances(hop)
 	}
-	if build != nil {
-		if err := build(w, hop); err != nil {
-			return err
-		}
+	if build == nil {
+		w.noteBehindInstances(hop)
+	} else if err := build(w, hop); err != nil {
+		return err
 	}
 	w.pending = append(w.pending, hop.Impairment)
 	if hop.MTU > 0 && (w.mtu == 0 || hop.MTU < w.mtu) {

@@ -87,6 +87,7 @@ func (w *pathBuilder) instances(hop experiment.Hop) error {
 			Hop: name, Nodes: []string{before, after}, Before: there.Active, At: s.At, After: s.Instances,
 		})
 	}
+	w.joining[after] = len(w.hops)
 	w.previous, w.links, w.mtu = topology.End{Node: after, Interface: "to-destination"}, w.links+2, hop.MTU
 	return nil
 }

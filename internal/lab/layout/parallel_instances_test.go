@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,55 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+// Link emulators behind several instances are no instance's, and the node that joins those
+// is no hop: they are a hop of their own.
+func TestLinksBehindInstances(t *testing.T) {
+	e := labtest.RoutingAppliance()
+	hops := []experiment.Hop{
+		{Type: experiment.Router, Name: "edge"},
+		{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, Impairment: experiment.Impairment{RateBitsPerSecond: 1e9}},
+		{Type: experiment.Link, Name: "lossy", Impairment: experiment.Impairment{LossFraction: 0.1}},
+		{Type: experiment.Link, Impairment: experiment.Impairment{RateBitsPerSecond: 1e6}},
+		{Type: experiment.Router, Name: "far"},
+	}
+	e.Paths = []experiment.Path{
+		{Name: "whole", Hops: hops},
+		{Name: "no-fw", VariantOf: "whole", Hops: hops, Bypass: []string{"fw"}},
+		{Name: "no-far", VariantOf: "whole", Hops: hops, Bypass: []string{"far"}},
+	}
+	_, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	nodes := func(p Path) (out []string) {
+		for _, n := range p.Watched() {
+			out = append(out, n.Node)
+		}
+		return out
+	}
+	want := [][]string{
+		{"whole/edge", "whole/fw.1", "whole/fw.2", "whole/fw.after", "whole/far"},
+		{"whole/edge", "whole/far"},
+		{"whole/edge", "whole/fw.1", "whole/fw.2", "whole/fw.after"},
+	}
+	for i, p := range paths {
+		if got := nodes(p); !slices.Equal(got, want[i]) {
+			t.Errorf("on path %s %q are watched, want %q", p.Name, got, want[i])
+		}
+	}
+	links := paths[2].HopNodes[3]
+	if links.Hop != "lossy + link" || links.Instance != 0 || links.Parts != (measurement.HopParts{Rate: "link", Losses: "lossy"}) {
+		t.Errorf("the links are %+v", links)
+	}
+	if !links.Leads("to-destination") || len(links.Bypasses) != 1 || !links.Leads(links.Bypasses[0]) {
+		t.Errorf("the links lead to the destination by %s and %q", links.Interface, links.Bypasses)
+	}
+	if on := paths[1].HopNodes[0].Parts; on != (measurement.HopParts{Rate: "link", Losses: "lossy", Process: "lossy + link"}) {
+		t.Errorf("the bypass of the firewall does %+v", on)
+	}
+}
 
 func TestPlanOfParallelHops(t *testing.T) {
 	built, _, err := FromExperiment(labtest.ParallelHops())

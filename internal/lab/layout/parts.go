@@ -12,6 +12,10 @@ import (
 func (s *state) noteParts() {
 	for i := range s.path.HopNodes {
 		n := &s.path.HopNodes[i]
+		if place, joins := s.joining[n.Node]; joins {
+			n.Parts = s.partsOf(n.Hop, s.linksBehind(place))
+			continue
+		}
 		for place, h := range s.hops {
 			if h.Forwards() && h.Label() == n.Hop {
 				n.Parts = s.partsOf(n.Hop, s.acting(place))
@@ -27,13 +31,19 @@ func (s *state) noteParts() {
 
 // acting are the hops that act on the link that leaves one of them towards the destination,
 // or the source: it itself, and the link emulators up to the next node that is not bypassed.
-func (s *state) acting(place int) (out []experiment.Hop) {
-	if place >= 0 {
-		out = append(out, s.hops[place].Hop)
-		if s.hops[place].actsInside() {
-			return out
-		}
+func (s *state) acting(place int) []experiment.Hop {
+	if place < 0 {
+		return s.linksBehind(place)
 	}
+	own := []experiment.Hop{s.hops[place].Hop}
+	if s.hops[place].actsInside() {
+		return own
+	}
+	return append(own, s.linksBehind(place)...)
+}
+
+// linksBehind are the link emulators from a hop up to the next node that is not bypassed.
+func (s *state) linksBehind(place int) (out []experiment.Hop) {
 	for _, h := range s.hops[place+1:] {
 		switch {
 		case !h.Forwards():

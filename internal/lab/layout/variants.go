@@ -131,7 +131,11 @@ func (s *state) expect() {
 		s.path.Hops = append(s.path.Hops, hop)
 	}
 	for _, n := range base.HopNodes {
-		if there, ours := passed[n.Hop]; ours && !there {
+		there, ours := passed[n.Hop]
+		if place, joins := s.joining[n.Node]; joins {
+			there, ours = s.passed(s.hops[place], false), true
+		}
+		if ours && !there {
 			s.path.HopNodes = append(s.path.HopNodes, n)
 		}
 	}
@@ -307,7 +311,7 @@ func (s state) modes() []topology.HopMode {
 			mode = experiment.IDPSOff
 		}
 		for _, n := range s.pathBuilder.path.HopNodes {
-			if n.Hop == h.Label() {
+			if _, joins := s.joining[n.Node]; n.Hop == h.Label() && !joins {
 				out = append(out, topology.HopMode{Node: n.Node, Mode: string(mode)})
 			}
 		}

@@ -27,6 +27,19 @@ func (w *pathBuilder) noteLeading(hops []experiment.Hop, first int) {
 	}
 }
 
+// noteBehindInstances notes a link emulator behind several instances at the node that joins
+// them, which is no hop of the experiment.
+func (w *pathBuilder) noteBehindInstances(link experiment.Hop) {
+	if _, joins := w.joining[w.previous.Node]; !joins {
+		return
+	}
+	if n := &w.path.HopNodes[len(w.path.HopNodes)-1]; n.Node == w.previous.Node {
+		n.Hop += " + " + link.Label()
+		return
+	}
+	w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: link.Label(), Node: w.previous.Node, Interface: w.previous.Interface})
+}
+
 // Watched are the hops whose counters say what passed on the path, in its order:
 // the link emulators that it begins with, and HopNodes.
 func (p Path) Watched() []HopNode {
