@@ -139,6 +139,12 @@ func (s *state) expect() {
 			s.path.HopNodes = append(s.path.HopNodes, n)
 		}
 	}
+	s.path.ScaleOuts = nil
+	for _, grows := range base.ScaleOuts {
+		if !passed[grows.Hop] {
+			s.path.ScaleOuts = append(s.path.ScaleOuts, grows)
+		}
+	}
 	s.noteParts()
 	s.path.ReceivedTTL = base.ReceivedTTL + s.skipped(false)
 	s.path.ReturnedTTL = base.ReceivedTTL + s.skipped(true)

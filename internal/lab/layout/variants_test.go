@@ -123,6 +123,27 @@ func TestBypassMTU(t *testing.T) {
 	}
 }
 
+// A hop that is bypassed takes no more flows in the middle of a trial.
+func TestBypassedHopDoesNotGrow(t *testing.T) {
+	e := labtest.RoutingAppliance()
+	hops := []experiment.Hop{
+		{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, ScaleOut: &experiment.ScaleOut{At: time.Second, Instances: 3}},
+		{Type: experiment.Firewall, Name: "later", Instances: 1, Rules: 1, ScaleOut: &experiment.ScaleOut{At: time.Second, Instances: 2}},
+	}
+	e.Paths = []experiment.Path{{Name: "whole", Hops: hops}, {Name: "no-fw", VariantOf: "whole", Hops: hops, Bypass: []string{"fw"}}}
+	_, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	for i, want := range [][]string{{"fw", "later"}, {"later"}} {
+		var got []string
+		for _, s := range paths[i].ScaleOuts {
+			got = append(got, s.Hop)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("on path %s %q grow, want %q", paths[i].Name, got, want)
+		}
+	}
+}
+
 // Whatever is switched, every state sets the same routes, so that any may
 // follow any; and each leads to the far end of the link that it leaves by.
 func TestStatesAreComplete(t *testing.T) {
