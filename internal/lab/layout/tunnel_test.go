@@ -41,6 +41,25 @@ func TestPlanOfTunnels(t *testing.T) {
 	}
 }
 
+// What a tunnel sends leaves by the bypass where the first hop is bypassed.
+func TestTunnelOverBypass(t *testing.T) {
+	e := labtest.Attached()
+	hops := []experiment.Hop{{Type: experiment.Link}, {Type: experiment.Router, Name: "r"}, {Type: experiment.Router, Name: "s"}}
+	e.Paths = []experiment.Path{{Name: "whole", Hops: hops, Tunnel: &experiment.Tunnel{Type: experiment.VXLAN, ID: 1, Port: 4789, MTU: 1450}}}
+	for _, off := range [][]string{{"r"}, {"s"}, {"r", "s"}} {
+		e.Paths = append(e.Paths, experiment.Path{Name: "no-" + strings.Join(off, "-"), VariantOf: "whole", Hops: hops, Tunnel: e.Paths[0].Tunnel, Bypass: off})
+	}
+	built, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	for _, p := range paths {
+		for _, r := range built.State(p.Name).Routes {
+			if r.Node == p.SourceNode && r.Route.Destination.Contains(p.Outer.Destination) && r.Route.Interface != p.Outer.Interface {
+				t.Errorf("path %s: looked for at %s, but packets leave by %s", p.Name, p.Outer.Interface, r.Route.Interface)
+			}
+		}
+	}
+}
+
 // A path says by itself how endpoints are attached to it.
 func TestAttachmentOfAPath(t *testing.T) {
 	e := labtest.Attached()

@@ -232,6 +232,16 @@ func (all *variants) bypass(r hopRange) error {
 	return nil
 }
 
+// leaves has the packets of a tunnel looked for where they leave the source in a state that
+// bypasses some hops.
+func (all *variants) leaves(p *Path, bypassed []hopRange) {
+	for _, r := range bypassed {
+		if a := all.topology.Links[all.bypasses[r]].A; p.Outer != nil && a.Node == p.SourceNode {
+			p.Outer.Interface = a.Interface
+		}
+	}
+}
+
 // route gives the topology the states of the path, and its nodes the routes of
 // the first of them. The given routes, by node, are those without a bypass.
 func (all *variants) route(routes map[string][]topology.Route) {
@@ -337,6 +347,7 @@ func (l *layout) switchable(built []*pathBuilder) ([]Path, error) {
 		}
 		for _, s := range one.states {
 			s.expect()
+			one.leaves(&s.path, s.ranges(false))
 			paths[s.index] = s.path
 		}
 		all = append(all, one)
