@@ -29,7 +29,7 @@ func labCommand(s base.Streams) *cobra.Command {
 		Long: `A lab is the paths of an experiment built from network namespaces on this
 machine. It needs no root and leaves nothing behind, however it ends.`,
 		Example: `  hopbench lab up routing-appliance
-  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
+  hopbench lab exec vm1 -- ping -c 3 10.1.1.2
 
   hopbench lab up fastpath
   hopbench lab switch fast-path`,
@@ -130,7 +130,7 @@ terminal's input and output. Its exit status is the program's.
 
 Only the user who holds a lab can do this, and not from inside a container. Programs that
 change to another user, as tcpdump does, can do so only in a lab that root holds.`,
-		Example: `  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
+		Example: `  hopbench lab exec vm1 -- ping -c 3 10.1.1.2
   hopbench lab exec --lab my-lab vm2 -- ss -tin`,
 		Args: func(c *cobra.Command, args []string) error {
 			if node, command := splitExec(args); node == "" || len(command) == 0 {

@@ -6,13 +6,38 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+// The examples of lab reach a destination of the lab that they bring up.
+func TestLabExamplesReachTheirLab(t *testing.T) {
+	text, err := experiments.Read("routing-appliance")
+	testutil.OK(t, err)
+	e, err := experiment.Load("routing-appliance.yaml", text)
+	testutil.OK(t, err)
+	_, paths, err := lab.FromExperiment(e.Scaled())
+	testutil.OK(t, err)
+	address := regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
+	for _, c := range []*cobra.Command{labCommand(base.Streams{}), labExecCommand(base.Streams{})} {
+		for _, a := range address.FindAllString(c.Example, -1) {
+			if !slices.ContainsFunc(paths, func(p lab.Path) bool { return p.Destination.String() == a }) {
+				t.Errorf("%s: no path leads to %s, in\n%s", c.Name(), a, c.Example)
+			}
+		}
+	}
+}
 
 // One lab that is broken does not hide the others.
 func TestLabListGoesOn(t *testing.T) {
