@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/event"
@@ -31,5 +32,26 @@ func TestPipeThatNobodyReads(t *testing.T) {
 	}
 	if err := v.Close(); err == nil || !strings.Contains(err.Error(), "write the events") {
 		t.Errorf("what was not written is not said: %v", err)
+	}
+}
+
+// Nor are the lines of a watch held up by one that nobody has opened for reading.
+func TestLinesIntoAPipeWithoutAReader(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	testutil.OK(t, syscall.Mkfifo(pipe, 0o600))
+	opened := make(chan error, 1)
+	go func() {
+		l, err := OpenLines(pipe, &base.Streams{})
+		if err == nil {
+			l.Write("told")
+			err = l.Close()
+		}
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		testutil.OK(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("to open a pipe waits for its reader")
 	}
 }
