@@ -76,9 +76,9 @@ type HopNode struct {
 	// lead there past the next hops.
 	Interface string
 	Bypasses  []string
-	// Return is the far end of the hop's link where that has the hop's rate towards the
-	// source as the meter of its egress, else empty.
-	Return ReturnMeter
+	// Returns are the far ends of the hop's links that have the hop's rate towards the
+	// source as the meter of their egress.
+	Returns []ReturnMeter
 	// Parts are the hops that do what is counted there.
 	Parts measurement.HopParts
 }

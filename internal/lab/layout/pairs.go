@@ -158,7 +158,7 @@ func meter(l *topology.Link) {
 	if l.Emulation == nil || l.A.EgressBitsPerSecond > 0 || l.B.EgressBitsPerSecond > 0 {
 		return
 	}
-	rateOnly := topology.Link{A: l.A, B: l.B, MTU: l.MTU, Emulation: &linkem.Config{
+	rateOnly := topology.Link{A: l.A, B: l.B, MTU: l.MTU, Standby: l.Standby, Emulation: &linkem.Config{
 		Forward:  linkem.Direction{RateBitsPerSecond: l.Emulation.Forward.RateBitsPerSecond},
 		Backward: linkem.Direction{RateBitsPerSecond: l.Emulation.Backward.RateBitsPerSecond},
 		Seed:     l.Emulation.Seed,
@@ -174,8 +174,8 @@ func meter(l *topology.Link) {
 // noteReturn notes the meter at the far end of a link, if the hop is at its beginning and
 // a meter has its rate.
 func (n *HopNode) noteReturn(l topology.Link) {
-	if l.A.Node == n.Node && l.A.Interface == n.Interface && l.A.EgressBitsPerSecond > 0 && l.B.EgressBitsPerSecond > 0 {
-		n.Return = ReturnMeter{l.B.Node, l.B.Interface}
+	if l.A.Node == n.Node && n.Leads(l.A.Interface) && l.A.EgressBitsPerSecond > 0 && l.B.EgressBitsPerSecond > 0 {
+		n.Returns = append(n.Returns, ReturnMeter{l.B.Node, l.B.Interface})
 	}
 }
 

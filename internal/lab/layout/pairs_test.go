@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,9 +85,33 @@ func TestMetersOfPairs(t *testing.T) {
 		{"fleet/fw.before", "to-source"}, {"fleet/fw.after", "to-1"}, {"fleet/fw.after", "to-2"}, {}, {"fleet/server-access", "to-source"},
 	}
 	for i, h := range paths[1].Watched() {
-		if h.Return != want[i] {
-			t.Errorf("%s: towards the source %+v, want %+v", h.Node, h.Return, want[i])
+		if got := append(h.Returns, ReturnMeter{})[0]; got != want[i] || len(h.Returns) > 1 {
+			t.Errorf("%s: towards the source %+v, want %+v", h.Node, h.Returns, want[i])
 		}
+	}
+}
+
+// A bypass is metered as the links that it stands for, and once.
+func TestMetersOfBypasses(t *testing.T) {
+	e := labtest.Pairs(2)
+	rate := func(r float64) experiment.Impairment { return experiment.Impairment{RateBitsPerSecond: r} }
+	hops := []experiment.Hop{
+		{Type: experiment.Link, Impairment: rate(5e7)},
+		{Type: experiment.Router, Name: "r", Impairment: rate(3e7)},
+		{Type: experiment.Link, Impairment: rate(4e7)},
+	}
+	e.Paths[1].Hops = hops
+	e.Paths = append(e.Paths, experiment.Path{Name: "no-r", VariantOf: "fleet", Hops: hops, Bypass: []string{"r"}})
+	built, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	for _, l := range built.Links {
+		if l.Standby && (l.Emulation != nil || l.A.EgressBitsPerSecond != 4e7 || l.B.EgressBitsPerSecond != 4e7) {
+			t.Errorf("the bypass has meters of %g and %g bit/s and the link emulator %+v", l.A.EgressBitsPerSecond, l.B.EgressBitsPerSecond, l.Emulation)
+		}
+	}
+	want := []ReturnMeter{{"fleet/r", "to-source"}, {"fleet/server-access", "bypass-1-1"}}
+	if got := paths[2].Watched()[0].Returns; !slices.Equal(got, want) {
+		t.Errorf("towards the source %+v, want %+v", got, want)
 	}
 }
 

@@ -217,19 +217,36 @@ func (all *variants) bypass(r hopRange) error {
 	name := interfaceFor(fmt.Sprintf("bypass-%d-%d", all.index, n+1), all.index, all.layout.names)
 	a.Interface, a.Address = name, address(all.index, number, 1)
 	b.Interface, b.Address = name, address(all.index, number, 2)
-	for i := range all.pathBuilder.path.HopNodes {
-		if n := &all.pathBuilder.path.HopNodes[i]; n.Node == a.Node {
-			n.Bypasses = append(n.Bypasses, name)
-		}
+	severalPairs := all.e.Pairs > 1
+	if severalPairs { // the meters there are of the links that the bypass stands for
+		a.EgressBitsPerSecond, b.EgressBitsPerSecond = 0, 0
 	}
-	if n := all.pathBuilder.path.Leading; n != nil && n.Node == a.Node {
-		n.Bypasses = append(n.Bypasses, name)
+	link := topology.Link{
+		A: a, B: b, MTU: mtu, Emulation: emulationOf(impairments, all.pathBuilder.path.Name, number), Standby: true,
+	}
+	if severalPairs {
+		meter(&link)
+	}
+	for i := range all.pathBuilder.path.HopNodes {
+		all.pathBuilder.path.HopNodes[i].noteBypass(link, severalPairs)
+	}
+	if n := all.pathBuilder.path.Leading; n != nil {
+		n.noteBypass(link, severalPairs)
 	}
 	all.bypasses[r] = len(all.topology.Links)
-	all.topology.Links = append(all.topology.Links, topology.Link{
-		A: a, B: b, MTU: mtu, Emulation: emulationOf(impairments, all.pathBuilder.path.Name, number), Standby: true,
-	})
+	all.topology.Links = append(all.topology.Links, link)
 	return nil
+}
+
+// noteBypass notes a bypass that begins at the hop, and its meter if it has one of its own.
+func (n *HopNode) noteBypass(l topology.Link, metered bool) {
+	if n.Node != l.A.Node {
+		return
+	}
+	n.Bypasses = append(n.Bypasses, l.A.Interface)
+	if metered {
+		n.noteReturn(l)
+	}
 }
 
 // leaves has the packets of a tunnel looked for where they leave the source in a state that

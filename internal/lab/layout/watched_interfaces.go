@@ -54,8 +54,8 @@ func (p Path) Watched() []HopNode {
 // its rate towards the source.
 func (n HopNode) At(host string) []string {
 	var out []string
-	if n.Return != (ReturnMeter{}) {
-		out = append(out, topology.InterfaceOf(n.Return.Node, n.Return.Interface))
+	for _, r := range n.Returns {
+		out = append(out, topology.InterfaceOf(r.Node, r.Interface))
 	}
 	if n.Node != host {
 		return append(out, n.Node)

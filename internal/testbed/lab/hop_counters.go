@@ -184,8 +184,10 @@ func (w *hopWatch) labCPU(started time.Time) []measurement.CPUSample {
 // atHost says that the hop is a link that begins at the source.
 func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Time) (s measurement.HopSample, ok bool) {
 	for _, n := range reading.Nodes {
-		if n.Node == h.Return.Node {
-			addReturn(&s, n, h.Return.Interface)
+		for _, r := range h.Returns {
+			if n.Node == r.Node {
+				addReturn(&s, n, r.Interface)
+			}
 		}
 		if n.Node != h.Node {
 			continue

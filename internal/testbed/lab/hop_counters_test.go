@@ -150,7 +150,7 @@ func TestWatchLeadingLink(t *testing.T) {
 // the next node drops is not that node's.
 func TestWatchMeters(t *testing.T) {
 	path := lab.Path{Name: "p", SourceNode: "vm", HopNodes: []lab.HopNode{
-		{Hop: "slow", Node: "p/slow", Interface: "to-destination", Return: lab.ReturnMeter{Node: "p/fast", Interface: "to-source"}},
+		{Hop: "slow", Node: "p/slow", Interface: "to-destination", Returns: []lab.ReturnMeter{{Node: "p/fast", Interface: "to-source"}}},
 		{Hop: "fast", Node: "p/fast", Interface: "to-destination"},
 	}}
 	if got := strings.Join(path.HopNodes[0].At("vm"), " "); got != "p/fast:to-source p/slow" {
