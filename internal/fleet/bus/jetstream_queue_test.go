@@ -278,9 +278,8 @@ func TestTwoWriteAGeneration(t *testing.T) {
 	t.Cleanup(func() { endSeatServer(s) })
 	js := seatConnection(t, s.ClientURL())
 	t.Cleanup(js.Conn().Close)
-	q := seatQueue(t, js, time.Minute, 1)
 	other := writing{js, new(atomic.Int64)}
-	q.js = other
+	q := seatQueue(t, other, time.Minute, 1)
 	other.times.Store(2)
 	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "a", Generation: 1}))
 	l, err := q.Lease(t.Context())

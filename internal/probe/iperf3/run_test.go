@@ -23,10 +23,8 @@ import (
 // stockServer runs Debian's server on a free port for the length of the test.
 func stockServer(t *testing.T) netip.AddrPort {
 	path := servertest.NeedIPerf3(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.OK(t, err)
-	target := ln.Addr().(*net.TCPAddr).AddrPort()
-	_ = ln.Close()
+	// None that a UDP socket of another test may be given meanwhile.
+	target := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(servertest.FreePorts(t, 1)))
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, "-s", "-p", strconv.Itoa(int(target.Port())), "--forceflush")
 	out, err := cmd.StdoutPipe()
