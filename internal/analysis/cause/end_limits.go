@@ -43,8 +43,8 @@ func (w oneWay) blameReceiver(f *flowFacts) {
 // only bounds that queue: raising it would not raise the rate, so it is not the cause.
 // A hop whose own counters show that its rate is used up is slower.
 func (w oneWay) atCap(d *division) bool {
-	cap := w.sender.egressBitsPerSecond
-	if cap <= 0 || d.wire(w.goodput) < capReached*cap || !w.lab && w.goodput > capExceeded*cap {
+	egress := w.sender.egressBitsPerSecond
+	if egress <= 0 || d.wire(w.goodput) < capReached*egress || !w.lab && w.goodput > capExceeded*egress {
 		return false
 	}
 	if h := most(w.hops, func(h hopFacts) float64 { return h.busy }); h != nil && h.busy >= surelyUsed {

@@ -31,11 +31,11 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 		switch {
 		case m.RateBitsPerSecond == d.RateBitsPerSecond:
 			d.QueueBytes = smaller(d.QueueBytes, m.QueueBytes)
-		case slower(d.RateBitsPerSecond, m.RateBitsPerSecond) == m.RateBitsPerSecond:
+		case smaller(d.RateBitsPerSecond, m.RateBitsPerSecond) == m.RateBitsPerSecond:
 			d.QueueBytes = m.QueueBytes
 		}
-		d.RateBitsPerSecond = slower(d.RateBitsPerSecond, m.RateBitsPerSecond)
-		d.PerFlowRateBitsPerSecond = slower(d.PerFlowRateBitsPerSecond, m.PerFlowRateBitsPerSecond)
+		d.RateBitsPerSecond = smaller(d.RateBitsPerSecond, m.RateBitsPerSecond)
+		d.PerFlowRateBitsPerSecond = smaller(d.PerFlowRateBitsPerSecond, m.PerFlowRateBitsPerSecond)
 	}
 	d.Jitter += time.Duration(math.Round(math.Sqrt(variance)))
 	d.LossFraction, d.DuplicateFraction, d.ReorderFraction = complement(kept), complement(single), complement(ordered)
@@ -54,9 +54,6 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0 || 0 < d.QueueBytes && d.QueueBytes < superPackets,
 	}
 }
-
-// slower is the lower of two rates, of which 0 is unlimited.
-func slower(a, b float64) float64 { return smaller(a, b) }
 
 // smaller is the smaller of two bounds, of which 0 is none.
 func smaller[T int | float64](a, b T) T {

@@ -63,12 +63,12 @@ func (s *state) partsOf(name string, hops []experiment.Hop) measurement.HopParts
 	for _, h := range hops {
 		own := h.RateBitsPerSecond
 		if h.Inspects() && h.Mode != experiment.IDPSOff && !s.variant.IsOff(h) {
-			own = slower(own, h.InspectRateBitsPerSecond)
+			own = smaller(own, h.InspectRateBitsPerSecond)
 		}
-		if own > 0 && slower(rate, own) != rate {
+		if own > 0 && smaller(rate, own) != rate {
 			rate, parts.Rate = own, h.Label()
 		}
-		if own := h.PerFlowRateBitsPerSecond; own > 0 && slower(flowRate, own) != flowRate {
+		if own := h.PerFlowRateBitsPerSecond; own > 0 && smaller(flowRate, own) != flowRate {
 			flowRate, parts.FlowRate = own, h.Label()
 		}
 		if h.LossFraction > 0 {
