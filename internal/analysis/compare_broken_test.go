@@ -189,6 +189,23 @@ func TestBlocksWithoutAValueOnBothSides(t *testing.T) {
 	}
 }
 
+// Nor do they make a cost smaller: it is that of the others.
+func TestBlocksWithoutAValueAreNoEffect(t *testing.T) {
+	base, other := around(1e-3, 0.001, 10, 0), around(2e-3, 0.001, 10, 4)
+	a := Analyse(concat(broken(trialsOf("direct", latency.Name, rttP50, base...), 4), broken(trialsOf("hop", latency.Name, rttP50, other...), 4)),
+		[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
+	c := costOf(t, a, rttP50)
+	if c.N != 10 || c.WithoutValue != 4 || c.Counted() != 6 || c.Broken != 4 || c.Verdict != result.Costs || math.Abs(c.Difference-1e-3) > 1e-5 || c.DifferenceLow == nil {
+		t.Errorf("%+v: %s", c, said(c))
+	}
+	few := costOf(t, Analyse(concat(broken(trialsOf("direct", latency.Name, rttP50, base...), 8), broken(trialsOf("hop", latency.Name, rttP50, other...), 8)),
+		[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{}), rttP50)
+	if few.Verdict != result.Indicated || math.Abs(few.Difference-1e-3) > 1e-5 {
+		t.Errorf("%+v: %s", few, said(few))
+	}
+	checkSaid(t, said(few), "2 of 6 blocks")
+}
+
 // Where both paths of a contrast broke, it is not known by how much another differs from it:
 // neither that it does, nor that it does not.
 func TestContrastWithoutAValue(t *testing.T) {

@@ -31,7 +31,7 @@ type costEstimate struct {
 	// path broke the trial; of an unpaired estimate, those of either sample.
 	base, other []float64
 	unpaired    bool
-	// n is the number of pairs, or the size of the smaller sample.
+	// n is the number of pairs with a value, or the size of the smaller sample.
 	n int
 	// effects are the within-block effects on the metric's scale, logarithms of
 	// ratios or differences. Zero is no effect; next to a broken trial it is
@@ -44,10 +44,6 @@ type costEstimate struct {
 	// lower and upper are the limits of equivalence on the scale of effects,
 	// both zero when there is none.
 	lower, upper float64
-	// bothBroken are the pairs without a value on both sides, be it of the contrast that is
-	// subtracted, since the paths broke their trials or lost what a percentile is of: they
-	// differ by nothing, and say nothing of what a path costs.
-	bothBroken int
 	// againstEqual forbids to call the paths equal, missing also to call the path
 	// better.
 	againstEqual, missing []result.Withheld
@@ -85,7 +81,7 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 				// A secondary metric may rightly be missing, such as a
 				// percentile with too few samples. A primary one leaves a hole
 				// that the report has to show.
-				if c.n > 0 || c.leads {
+				if c.N > 0 || c.leads {
 					all = append(all, c)
 				}
 			}
@@ -180,13 +176,6 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		}
 		difference := statistics.Minus(statistics.Minus(b, a), statistics.Minus(against, from))
 		logarithm := statistics.Minus(logRatio(b, a), logRatio(against, from))
-		none := valueless(a, b) || valueless(from, against)
-		if none { // of one of the contrasts nothing is known
-			difference, logarithm = 0, 0
-		}
-		c.base, c.other = append(c.base, a), append(c.other, b)
-		differences, logs = append(differences, difference), append(logs, logarithm)
-		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
 		reference, path := set.broken[cellKey{contrast.Baseline, test.Name}][block], set.broken[cellKey{contrast.Path, test.Name}][block]
 		if reference {
 			c.ReferenceBroken++
@@ -194,9 +183,13 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		if path {
 			c.Broken++
 		}
-		if none || difference == 0 && (math.IsInf(a, 0) || math.IsInf(b, 0)) {
-			c.bothBroken++
+		if valueless(a, b) || valueless(from, against) || difference == 0 && (math.IsInf(a, 0) || math.IsInf(b, 0)) {
+			c.WithoutValue++
+			return false
 		}
+		c.base, c.other = append(c.base, a), append(c.other, b)
+		differences, logs = append(differences, difference), append(logs, logarithm)
+		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
 		return true
 	})
 	if c.n == 0 {
@@ -244,7 +237,7 @@ func takePairs[V any](c *costEstimate, blocks int, base, other map[int]V, take f
 			c.blocks = append(c.blocks, block)
 		}
 	}
-	c.n, c.N, c.Blocks = len(c.blocks), len(c.blocks), blocks
+	c.n, c.N, c.Blocks = len(c.blocks), len(c.blocks)+c.WithoutValue, blocks
 	c.Missing, c.ReferenceMissing = blocks-len(other), blocks-len(base)
 	c.withhold(onlyBase, len(other)-len(base)+onlyBase)
 }

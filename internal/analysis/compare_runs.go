@@ -209,9 +209,10 @@ type sample struct {
 	lows, highs []float64
 	resolution  resolution
 	// broken are the trials that the path broke, referenceBroken those that its baseline
-	// did, brokenAlone and referenceBrokenAlone those of them that are in no pair, bothBroken
-	// as in costEstimate, and missing the blocks of the run that have no value here.
-	broken, referenceBroken, brokenAlone, referenceBrokenAlone, bothBroken, missing int
+	// did, brokenAlone and referenceBrokenAlone those of them that are in no pair, pairs the
+	// blocks with an outcome, withoutValue those of them as in result.Effect, and missing the
+	// other blocks of the run.
+	broken, referenceBroken, brokenAlone, referenceBrokenAlone, withoutValue, pairs, missing int
 }
 
 // samplesOf are those of the runs of a side; nil where one of them has none.
@@ -220,8 +221,8 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		s := sample{resolution: r.contrastResolution(contrast, test, m)}
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
-			s.logs, s.differences, s.levels, s.baseline = c.logs, c.differences, c.other, c.base
-			s.broken, s.referenceBroken, s.bothBroken = c.Broken, c.ReferenceBroken, c.bothBroken
+			s.logs, s.differences, s.levels, s.baseline, s.pairs = c.logs, c.differences, c.other, c.base, c.N
+			s.broken, s.referenceBroken, s.withoutValue = c.Broken, c.ReferenceBroken, c.WithoutValue
 			s.brokenAlone, s.referenceBrokenAlone = c.BrokenAlone, c.ReferenceBrokenAlone
 			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
@@ -229,11 +230,13 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 			for _, block := range slices.Sorted(maps.Keys(levels)) {
 				s.levels = append(s.levels, levels[block])
 			}
-			s.differences = s.levels
+			s.differences, s.pairs = s.levels, len(s.levels)
 			s.broken = len(r.broken[cellKey{contrast.Path, test.Name}])
 			s.highs = []float64{r.fewestLookedAt(contrast.Path, test)}
 		}
-		s.missing = r.blocks - len(s.levels)
+		if s.missing = r.blocks - s.pairs; s.pairs == 0 {
+			return nil
+		}
 		if m.ScalesWithRate {
 			s.levels, s.differences, s.baseline = scaled(s.levels, r.scale), scaled(s.differences, r.scale), scaled(s.baseline, r.scale)
 			s.resolution.amount *= r.scale
@@ -244,9 +247,6 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		s.effects = s.differences
 		if m.ByRatio() {
 			s.effects = s.logs
-		}
-		if len(s.effects) == 0 {
-			return nil
 		}
 		out = append(out, s)
 	}
@@ -285,17 +285,23 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
 	c.lower, c.upper = limits(m, c.Margin)
 	c.resolution = ofRuns(before).and(ofRuns(after))
-	levels := func(samples []sample) (n int, median, baseline float64) {
+	levels := func(samples []sample) (pairs int, median, baseline float64) {
 		var all, base []float64
 		for _, s := range samples {
-			all, base = append(all, s.levels...), append(base, s.baseline...)
+			all, base, pairs = append(all, s.levels...), append(base, s.baseline...), pairs+s.pairs
 		}
-		return len(all), statistics.Median(bounded(all)), statistics.Median(bounded(base))
+		return pairs, statistics.Median(bounded(all)), statistics.Median(bounded(base))
 	}
 	c.ReferenceN, c.ReferenceMedian, c.ReferenceBaselineMedian = levels(before)
 	c.N, c.Median, c.BaselineMedian = levels(after)
 	c.withholdChange(before, after)
-	if len(before) > 1 || len(after) > 1 {
+	ofRuns := len(before) > 1 || len(after) > 1
+	unknown := func(s sample) bool { return len(s.effects) == 0 } // no block of the run has a value
+	before, after = slices.DeleteFunc(before, unknown), slices.DeleteFunc(after, unknown)
+	switch {
+	case len(before) == 0 || len(after) == 0:
+		return c
+	case ofRuns:
 		return c.fillRuns(before, after)
 	}
 	a, b := before[0], after[0]
@@ -397,12 +403,12 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 // the trials that there are: as withhold does of two paths.
 func (c *costEstimate) withholdChange(before, after []sample) {
 	was, is := togetherOf(before), togetherOf(after)
-	c.ReferenceBroken, c.ReferenceBrokenAlone, c.ReferenceMissing = was.broken, was.brokenAlone, was.missing
-	c.Broken, c.BrokenAlone, c.Missing = is.broken, is.brokenAlone, is.missing
+	c.ReferenceBroken, c.ReferenceBrokenAlone, c.ReferenceMissing, c.ReferenceWithoutValue = was.broken, was.brokenAlone, was.missing, was.withoutValue
+	c.Broken, c.BrokenAlone, c.Missing, c.WithoutValue = is.broken, is.brokenAlone, is.missing, is.withoutValue
 	// How often the path broke a trial in excess of its baseline.
 	excess := func(s sample) float64 {
 		alone := s.brokenAlone + s.referenceBrokenAlone
-		return float64(s.broken+s.brokenAlone-s.referenceBroken-s.referenceBrokenAlone) / float64(len(s.levels)+alone)
+		return float64(s.broken+s.brokenAlone-s.referenceBroken-s.referenceBrokenAlone) / float64(s.pairs+alone)
 	}
 	if excess(is) > excess(was) {
 		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
@@ -410,13 +416,13 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 	if c.metric.Unit == measurement.Fraction && math.Abs(meanOf(is.effects)-meanOf(was.effects)) >= c.upper {
 		c.againstEqual = append(c.againstEqual, result.WithheldMean)
 	}
-	many := func(n int, of sample) bool { return float64(n) > mostMissing*float64(of.missing+len(of.levels)) }
+	many := func(n int, of sample) bool { return float64(n) > mostMissing*float64(of.missing+of.pairs) }
 	// Where neither run has a cost that is a number, the difference of the two is 0.
 	unbounded := func(s sample) bool { return many(len(s.effects)-len(bounded(s.effects)), s) }
 	switch {
 	case many(was.missing, was) || many(is.missing, is):
 		c.missing = append(c.missing, result.WithheldMissingMany)
-	case many(was.missing+was.bothBroken, was) || many(is.missing+is.bothBroken, is):
+	case many(was.missing+was.withoutValue, was) || many(is.missing+is.withoutValue, is):
 		c.missing = append(c.missing, result.WithheldBothBroken)
 	case unbounded(was) && unbounded(is):
 		c.againstEqual = append(c.againstEqual, result.WithheldBothBroken)
@@ -426,10 +432,10 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 // togetherOf are the trials of all runs of a side as those of one.
 func togetherOf(samples []sample) (all sample) {
 	for _, s := range samples {
-		all.levels, all.effects = append(all.levels, s.levels...), append(all.effects, s.effects...)
+		all.effects, all.pairs = append(all.effects, s.effects...), all.pairs+s.pairs
 		all.broken, all.referenceBroken = all.broken+s.broken, all.referenceBroken+s.referenceBroken
 		all.brokenAlone, all.referenceBrokenAlone = all.brokenAlone+s.brokenAlone, all.referenceBrokenAlone+s.referenceBrokenAlone
-		all.bothBroken, all.missing = all.bothBroken+s.bothBroken, all.missing+s.missing
+		all.withoutValue, all.missing = all.withoutValue+s.withoutValue, all.missing+s.missing
 	}
 	return all
 }

@@ -34,7 +34,7 @@ func (c *costEstimate) decide() {
 	default:
 		c.Verdict = c.open()
 		switch {
-		case better:
+		case better, c.Counted() == 0:
 			c.Withheld = c.missing
 		case equal:
 			c.Withheld = slices.Concat(c.againstEqual, c.missing)

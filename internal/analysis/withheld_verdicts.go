@@ -15,10 +15,10 @@ func (c *costEstimate) withhold(onlyBase, onlyOther int) {
 	if mcNemarP(onlyBase, onlyOther) < missingAlpha {
 		c.missing = append(c.missing, result.WithheldMissingDiffer)
 	}
-	switch lack := c.Blocks - c.n; {
+	switch lack := c.Blocks - c.N; {
 	case float64(lack) > mostMissing*float64(c.Blocks):
 		c.missing = append(c.missing, result.WithheldMissingMany)
-	case float64(lack+c.bothBroken) > mostMissing*float64(c.Blocks):
+	case float64(lack+c.WithoutValue) > mostMissing*float64(c.Blocks):
 		c.missing = append(c.missing, result.WithheldBothBroken)
 	}
 }

@@ -60,7 +60,7 @@ func tables(r *result.Result) (out []table) {
 		if e.Ratio != 0 {
 			row[10] = e.Ratio
 		}
-		if e.N > 0 && !e.EstimateUnbounded {
+		if e.Counted() > 0 && !e.EstimateUnbounded {
 			row[13] = e.Difference
 		}
 		effects.rows = append(effects.rows, row)
@@ -78,7 +78,7 @@ func tables(r *result.Result) (out []table) {
 
 // median is that of a side of an effect, of which so many trials broke: they have no value.
 func median(e result.Effect, v float64, broken int) any {
-	if broken >= e.N && e.Metric != measurement.BrokenTrials {
+	if (broken >= e.N || e.Counted() == 0) && e.Metric != measurement.BrokenTrials {
 		return nil
 	}
 	return v

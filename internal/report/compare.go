@@ -90,20 +90,22 @@ func (s *sheet) add(c result.Effect, names, plain words.Names) {
 // levels are those of both runs in one unit; a run that broke all trials has none.
 func levels(c result.Effect, metric measurement.Metric) (before, after string) {
 	var known []float64
-	if c.ReferenceBroken < c.ReferenceN {
+	none := max(c.ReferenceBroken, c.ReferenceWithoutValue) >= c.ReferenceN
+	if !none {
 		known = append(known, c.ReferenceMedian)
 	}
-	if c.Broken < c.N {
+	noneNow := max(c.Broken, c.WithoutValue) >= c.N
+	if !noneNow {
 		known = append(known, c.Median)
 	}
 	column := words.NewColumn(metric.Unit, known, nil)
-	write := func(v float64, broken, n int) string {
-		if broken >= n {
+	write := func(v float64, none bool) string {
+		if none {
 			return words.None
 		}
 		return column.Write(v)
 	}
-	return write(c.ReferenceMedian, c.ReferenceBroken, c.ReferenceN), write(c.Median, c.Broken, c.N)
+	return write(c.ReferenceMedian, none), write(c.Median, noneNow)
 }
 
 // RunLine is a run in a line.

@@ -44,6 +44,12 @@ type Effect struct {
 	ReferenceBrokenAlone int `json:"reference_broken_alone,omitempty"`
 	Missing              int `json:"missing,omitempty"`
 	ReferenceMissing     int `json:"reference_missing,omitempty"`
+	// WithoutValue are those of the N pairs in which neither side has a value, since the
+	// paths broke their trials or lost the requests that a percentile falls on: they say
+	// nothing of what a path costs. Of a change they are those of Run, and
+	// ReferenceWithoutValue those of the ReferenceN of ReferenceRun.
+	WithoutValue          int `json:"without_value,omitempty"`
+	ReferenceWithoutValue int `json:"reference_without_value,omitempty"`
 	// Median and ReferenceMedian are those of the values that were compared, in
 	// the metric's unit; broken trials have none.
 	Median          float64 `json:"median"`
@@ -237,6 +243,15 @@ func (e Effect) Judged() (estimate float64, low, high *float64) {
 		return &x
 	}
 	return e.Ratio - 1, less1(e.Low), less1(e.High)
+}
+
+// Counted is how many pairs of trials, or trials of Run, the estimate is taken of; 0 where
+// there is none.
+func (e Effect) Counted() int {
+	if e.ReferenceN > 0 && e.ReferenceN == e.ReferenceWithoutValue {
+		return 0
+	}
+	return e.N - e.WithoutValue
 }
 
 // Worse says that the path is worse than the reference beyond chance, and by at

@@ -132,10 +132,6 @@ func (r *Round) AddRun(name string, run *result.Result) {
 	}
 }
 
-// mostValueless is the share of the pairs of an effect that may have no value on either side:
-// they count as no effect, and the estimate is theirs where they are more.
-const mostValueless = 0.2
-
 // addEffects takes the primary effects of a run, and the level of the path that each is
 // compared with.
 func (r *Round) addEffects(run *result.Result) {
@@ -153,7 +149,7 @@ func (r *Round) addEffects(run *result.Result) {
 		if e.ReferenceBroken < e.N && (e.ReferenceMedian != 0 || !metric.ByRatio() && metric.Unit != measurement.SecondsUnit) {
 			add(Series{Path: e.Baseline, Test: e.Test, Metric: e.Metric}, e.ReferenceMedian)
 		}
-		if e.EstimateUnbounded || float64(valueless(run.Trials, e)) > mostValueless*float64(e.N) { // its number is 0, which nobody measured
+		if e.EstimateUnbounded || e.Counted() == 0 { // its number is 0, which nobody measured
 			continue
 		}
 		effect := Series{Path: e.Path, Baseline: e.Baseline, Test: e.Test, Metric: e.Metric}
@@ -163,21 +159,4 @@ func (r *Round) addEffects(run *result.Result) {
 			add(effect, e.Ratio)
 		}
 	}
-}
-
-// valueless is how many blocks have no value of an effect's metric on either side: the paths
-// broke their trials, or lost the requests that a percentile falls on.
-func valueless(trials []measurement.Trial, e result.Effect) (n int) {
-	lacking := map[int]int{} // sides, by block
-	for _, t := range trials {
-		if t.Test != e.Test || t.Path != e.Path && t.Path != e.Baseline || !t.Gate.Passed && !t.Gate.Broken {
-			continue
-		}
-		if _, has := t.Metrics[e.Metric]; !has {
-			if lacking[t.Block]++; lacking[t.Block] == 2 {
-				n++
-			}
-		}
-	}
-	return n
 }

@@ -110,10 +110,10 @@ func TestUnboundedEffectsAreNoPoints(t *testing.T) {
 	}
 }
 
-// Nor has an effect a point of blocks in which both sides lost what a median is of, which
-// count as no difference, and no time is 0.
+// Nor has an effect a point where both sides lost in all blocks what a median is of, and no
+// time is 0.
 func TestEffectsOfNothingAreNoPoints(t *testing.T) {
-	run := &result.Result{Costs: []result.Effect{{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds", N: 10, Primary: true}}}
+	run := &result.Result{Costs: []result.Effect{{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds", N: 10, WithoutValue: 10, Primary: true}}}
 	var r Round
 	for block := range 10 {
 		for _, path := range []string{"direct", "fw"} {
@@ -128,7 +128,7 @@ func TestEffectsOfNothingAreNoPoints(t *testing.T) {
 			run.Trials[i].Metrics["rtt_p50_seconds"] = 1e-3
 		}
 	}
-	run.Costs[0].ReferenceMedian, run.Costs[0].Difference = 1e-3, 2e-6
+	run.Costs[0].WithoutValue, run.Costs[0].ReferenceMedian, run.Costs[0].Difference = 2, 1e-3, 2e-6
 	want := []Point{
 		{Series: Series{Path: "direct", Test: "latency", Metric: "rtt_p50_seconds"}, Value: 1e-3},
 		{Series: Series{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds"}, Value: 2e-6},

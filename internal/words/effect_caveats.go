@@ -18,7 +18,7 @@ func (n Names) Effect(e result.Effect) string {
 // BriefEffect is Effect with what is beside the verdict in few words.
 func (n Names) BriefEffect(e result.Effect) string {
 	return n.effect(e, func(c result.Collapse) string {
-		return fmt.Sprintf("it collapsed in %d of %s", c.Trials, quantity.Count(e.N, "trial"))
+		return fmt.Sprintf("it collapsed in %d of %s", c.Trials, quantity.Count(e.Counted(), "trial"))
 	}, func(e result.Effect, v result.Violation) string {
 		switch v.Assumption {
 		case result.NoDrift:
@@ -27,7 +27,7 @@ func (n Names) BriefEffect(e result.Effect) string {
 			if v.P == nil {
 				return "rests on independent blocks"
 			}
-			return fmt.Sprintf("blocks depend on the one before: the %s count as %s", quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
+			return fmt.Sprintf("blocks depend on the one before: the %s count as %s", quantity.Count(e.Counted(), "block"), quantity.Number(v.EffectiveBlocks, 0))
 		case result.SymmetricEffects:
 			return "rests on symmetric noise"
 		}
@@ -55,13 +55,13 @@ func (n Names) effect(e result.Effect, collapse func(result.Collapse) string, vi
 func (n Names) fewBlocks(e result.Effect) string {
 	estimate, _ := Size(e)
 	what := measurement.MetricOf(e.Metric).Label + ", " + n.Test(e.Test)
-	blocks := fmt.Sprintf("%d of %s", e.N, quantity.Count(e.FewestBlocks, "block"))
+	blocks := fmt.Sprintf("%d of %s", e.Counted(), quantity.Count(e.FewestBlocks, "block"))
 	if e.Verdict == result.Indicated && e.Indication != nil {
 		return fmt.Sprintf("%s: %s on %s, is indicated by %s, but not claimed: %s if noise is normal and equal on all paths and tests; needs %s",
 			n.Subject(e), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
 	}
 	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far; needs ", n.Subject(e), what, blocks, estimate)
-	if e.N == 1 {
+	if e.Counted() == 1 {
 		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + "; the spread of trials is unknown"
 	}
 	return text + repetitions(e, e.RepetitionsNeeded)
@@ -72,17 +72,17 @@ func tooFew(e result.Effect) string {
 	if e.FewestBlocks == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": %d of %d", e.N, e.FewestBlocks)
+	return fmt.Sprintf(": %d of %d", e.Counted(), e.FewestBlocks)
 }
 
 // collapse says which part of the trials fell far below the others.
 func (n Names) collapse(e result.Effect) string {
 	c := e.Collapse
-	text := fmt.Sprintf("it collapsed in %d of %s, to ", c.Trials, quantity.Count(e.N, "trial"))
+	text := fmt.Sprintf("it collapsed in %d of %s, to ", c.Trials, quantity.Count(e.Counted(), "trial"))
 	if c.Worst < 1 {
 		text += Share(c.Worst)
 	} else {
-		text = fmt.Sprintf("it collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.N, "trial")) + Ratio(c.Worst)
+		text = fmt.Sprintf("it collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.Counted(), "trial")) + Ratio(c.Worst)
 	}
 	text += " of " + n.Path(e.Baseline) + " in the same blocks, which "
 	if c.ReferenceTrials == 0 {
@@ -100,14 +100,14 @@ func (n Names) violation(e result.Effect, v result.Violation) string {
 		return "the effect changed during the run" + tested(v)
 	case result.IndependentBlocks:
 		text := fmt.Sprintf("blocks depend on the one before: with an autocorrelation of %s the %s count as %s", quantity.Signed(v.Autocorrelation, 1),
-			quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
+			quantity.Count(e.Counted(), "block"), quantity.Number(v.EffectiveBlocks, 0))
 		if v.P == nil {
 			text = fmt.Sprintf("rests on independent blocks: with an autocorrelation of %s, which the trials do not exclude, the %s count as %s and show nothing",
-				quantity.Signed(v.Autocorrelation, 1), quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
+				quantity.Signed(v.Autocorrelation, 1), quantity.Count(e.Counted(), "block"), quantity.Number(v.EffectiveBlocks, 0))
 		}
 		return text + tested(v)
 	case result.SymmetricEffects:
-		return fmt.Sprintf("rests on symmetric noise: that %d of %s agree in sign could be chance", v.AgreeingBlocks, quantity.Count(e.N, "block"))
+		return fmt.Sprintf("rests on symmetric noise: that %d of %s agree in sign could be chance", v.AgreeingBlocks, quantity.Count(e.Counted(), "block"))
 	case result.NoCarryOver:
 		change, _ := Estimate(v.Difference, nil, nil, measurement.MetricOf(e.Metric).Unit, true)
 		if v.Ratio > 0 {

@@ -96,7 +96,7 @@ func negative(v *float64) *float64 {
 // Size writes an effect with its sign, and its interval: "−70.2 %" and
 // "[−70.3, −70.1]"; a dash where there is nothing to compare.
 func Size(e result.Effect) (estimate, between string) {
-	if e.N == 0 {
+	if e.Counted() == 0 {
 		return None, ""
 	}
 	return size(e, 1, true, true)

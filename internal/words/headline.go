@@ -97,7 +97,7 @@ func unresolved(v result.Verdict) bool {
 func largest(costs []result.Effect, of func(result.Verdict) bool) int {
 	best, most, first := -1, 0.0, 0
 	for i, c := range costs {
-		if !of(c.Verdict) || c.N == 0 && best >= 0 {
+		if !of(c.Verdict) || c.Counted() == 0 && best >= 0 {
 			continue
 		}
 		class, s := importance(c), magnitude(c)
@@ -112,7 +112,7 @@ func largest(costs []result.Effect, of func(result.Verdict) bool) int {
 func importance(e result.Effect) int {
 	m := measurement.MetricOf(e.Metric)
 	switch {
-	case e.N == 0:
+	case e.Counted() == 0:
 		return 0
 	case m.Name == measurement.BrokenTrials:
 		return 4

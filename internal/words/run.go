@@ -215,6 +215,6 @@ func NoResult(t *measurement.Trial) string {
 // CopiedAgain says that the trials of a test are done again, since all are to be measured
 // in one way.
 func CopiedAgain(test string, trials int) string {
-	return fmt.Sprintf("A sender of %s had to copy its payload in the middle of the run (the user's pipes were taken, fs.pipe-user-pages-soft): %s of it are discarded and repeated, all with copies.",
-		test, quantity.Count(trials, "trial"))
+	return fmt.Sprintf("A sender of %s had to copy its payload in the middle of the run (the user's pipes were taken, fs.pipe-user-pages-soft): %s of it %s discarded and repeated, all with copies.",
+		test, quantity.Count(trials, "trial"), isAre(trials))
 }

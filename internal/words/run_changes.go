@@ -22,7 +22,7 @@ func (n Names) change(e result.Effect) string {
 	case e.Runs > 0:
 		from = fmt.Sprintf(" over %d and %s", e.ReferenceRuns, quantity.Count(e.Runs, "run"))
 	case e.Coverage == 0:
-		from = fmt.Sprintf(" from %d and %s", e.ReferenceN, quantity.Count(e.N, "trial"))
+		from = fmt.Sprintf(" from %d and %s", e.ReferenceN-e.ReferenceWithoutValue, quantity.Count(e.Counted(), "trial"))
 	}
 	between := func(signed bool) string { return joined(size(e, 1, signed, false)) + from }
 	switch e.Verdict {
@@ -39,6 +39,9 @@ func (n Names) change(e result.Effect) string {
 	case result.NoCost:
 		text := fmt.Sprintf("%s: no change larger than %s of %s on %s%s", subject, amount(e, e.Bound, false), of, what, from)
 		return text + where(e)
+	}
+	if e.Counted() == 0 {
+		return fmt.Sprintf("%s: not resolved on %s: %s", subject, what, n.withheld(e))
 	}
 	by := "by " + between(true)
 	if e.EstimateUnbounded {

@@ -94,6 +94,8 @@ func (n Names) judged(e result.Effect) string {
 		return fmt.Sprintf("%s: not resolved on %s: no block has a counted trial on both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
 	case e.Metric == measurement.BrokenTrials:
 		return n.breaking(e, subject)
+	case e.Counted() == 0:
+		return fmt.Sprintf("%s: not resolved on %s: %s", subject, what, n.withheld(e))
 	case e.Verdict == result.Costs || e.Verdict == result.Gains:
 		return n.claim(e, subject, what) + n.unbounded(e) + n.incomplete(e)
 	case e.Verdict == result.NoCost:
@@ -101,7 +103,7 @@ func (n Names) judged(e result.Effect) string {
 	}
 	text := fmt.Sprintf("%s: not resolved on %s: %s", subject, what, joined(size(e, 1, true, false)))
 	if e.Coverage == 0 {
-		text += " from " + quantity.Count(e.N, "block")
+		text += " from " + quantity.Count(e.Counted(), "block")
 	} else {
 		text += where(e)
 	}
@@ -154,7 +156,7 @@ func (n Names) noCost(e result.Effect, subject, what string) string {
 		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, 1, true, false)))
 	}
 	if e.LookedAt > 0 {
-		text += fmt.Sprintf("; neither path had any in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
+		text += fmt.Sprintf("; neither path had any in %s, among at least %s each", quantity.Count(e.Counted(), "block"), Value(math.Floor(e.LookedAt), measurement.Count))
 	}
 	return text + n.incomplete(e)
 }
