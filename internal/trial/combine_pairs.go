@@ -30,7 +30,8 @@ type combination struct {
 
 // combine makes one outcome of all: counts and rates are sums, shares means weighted by
 // what they are shares of, and round trips those of one distribution; the goodput of a
-// tcp test is the sum over one measured window that is common to all.
+// tcp test is the sum over one measured window that is common to all, that of files all
+// their bytes over the time from the first start to the last end.
 func combine(spec measurement.Spec, all []brought) measurement.Outcome {
 	c := &combination{spec: spec.Defaults(), out: measurement.Outcome{Metrics: measurement.Metrics{}}}
 	for k, b := range all {
@@ -50,6 +51,7 @@ func combine(spec measurement.Spec, all []brought) measurement.Outcome {
 	c.metrics()
 	c.flows()
 	c.throughput()
+	c.transfers()
 	c.latency()
 	c.said()
 	c.hosts()
@@ -198,16 +200,20 @@ func later(flows []measurement.Flow, delay measurement.Seconds) []measurement.Fl
 }
 
 // throughput adds up the counts on the axis that begins with the first start
-// and ends with the first end, and takes the goodput of a tcp test from it.
+// and ends with the first end, of files with the last, and takes the goodput of a tcp test
+// from it.
 func (c *combination) throughput() {
-	sum, end := measurement.Bins{}, math.Inf(1)
+	_, files := c.out.Metrics[transferSeconds]
+	sum, end := measurement.Bins{}, 0.0
 	for i, o := range c.good {
 		b := o.Throughput
 		if b == nil || b.Width <= 0 {
 			return // a peer that speaks iperf3 may bring none
 		}
 		sum.Width = max(sum.Width, b.Width) // of pairs that count for longer they are wider
-		end = min(end, c.delays[i].Seconds()+float64(b.Width)*float64(len(b.Bytes)))
+		if own := c.delays[i].Seconds() + float64(b.Width)*float64(len(b.Bytes)); i == 0 || own < end != files {
+			end = own
+		}
 	}
 	sum.Bytes = make([]float64, int(end/float64(sum.Width)+1e-6))
 	shifted := make([][]float64, len(c.good))
@@ -248,6 +254,21 @@ func (c *combination) throughput() {
 		}
 	}
 	maps.Copy(c.out.Metrics, sums)
+}
+
+const transferSeconds = "transfer_seconds"
+
+// transfers takes the goodput of files from all of them: each pair has its own over its own
+// time, and the sum of those is more than the path carried where the times differ.
+func (c *combination) transfers() {
+	bytes, last := 0.0, 0.0
+	for i, o := range c.good {
+		bytes += o.Metrics["file_bytes"]
+		last = max(last, c.delays[i].Seconds()+o.Metrics[transferSeconds])
+	}
+	if _, files := c.out.Metrics[transferSeconds]; files && last > 0 {
+		c.out.Metrics[transferSeconds], c.out.Metrics["goodput_bits_per_second"] = last, bytes*8/last
+	}
 }
 
 // onAxis puts a count that began at a delay on an axis of n bins of a width, all in

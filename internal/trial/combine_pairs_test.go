@@ -100,6 +100,26 @@ func TestCombineBothDirections(t *testing.T) {
 	}
 }
 
+// Files of 1000 bytes, the second of which had the path for itself after the first: both
+// took as long as they would together.
+func TestCombineFiles(t *testing.T) {
+	file := func(later time.Duration) brought {
+		o := measurement.Outcome{
+			Started:    begin.Add(later),
+			Metrics:    measurement.Metrics{"goodput_bits_per_second": 8000, "transfer_seconds": 1, "file_bytes": 1000},
+			Throughput: &measurement.Bins{Width: 0.5, Bytes: []float64{500, 500}},
+		}
+		return brought{source: "c", destination: "s", outcome: o}
+	}
+	o := combine(measurement.Spec{Kind: measurement.FTP, Flows: 1, FileBytes: 1000}, []brought{file(0), file(time.Second)})
+	if m := o.Metrics; m["goodput_bits_per_second"] != 8000 || m["transfer_seconds"] != 2 || m["file_bytes"] != 1000 || o.Pairs[1].Metrics["transfer_seconds"] != 1 {
+		t.Errorf("%v, pairs %+v", m, o.Pairs)
+	}
+	if b := o.Throughput.Bytes; !slices.Equal(b, []float64{500, 500, 500, 500}) {
+		t.Errorf("throughput %v", b)
+	}
+}
+
 func TestCombineOfNothing(t *testing.T) {
 	o, each, err := together(combineSpec, []brought{{source: "a", destination: "b", err: errors.New("one")}, {source: "c", destination: "d", err: errors.New("two")}})
 	if err == nil || !strings.Contains(err.Error(), "none of 2 pairs") || !strings.Contains(err.Error(), "one") || len(each) != 2 || len(o.Pairs) != 2 {
