@@ -6,20 +6,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 const (
 	// tick is how often a test is looked at while it runs.
-	tick = time.Second
-	// rateTicks is over how many ticks a rate must stay below the server's
-	// limit, and rateTolerance what a client's own pacing may exceed it by, in addition
-	// to a block of each stream, up to rateBurst bytes: clients pace whole blocks.
-	rateTicks     = 5
-	rateTolerance = 1.05
-	rateBurst     = 1 << 20
-	// lookSlack is how much later than due a look may be and not count as held up.
-	lookSlack = tick / 20
+	tick = admission.RateTick
 	// failureWait is how long after a stream failed the client may say why.
 	failureWait = 2 * time.Second
 	// restTimeout bounds the wait for bytes that the client sent before the end
@@ -121,19 +114,10 @@ func streamLost(err error) error {
 // watch compares a running test with the limits.
 type watch struct {
 	*session
-	// looked is when it last looked, and sums what had been moved at the last looks.
-	looked time.Duration
-	sums   []sum
+	rate admission.RateWatch
 	// looks counts them; marked is what had moved at the last idleTimeout.
 	looks  int
 	marked int64
-}
-
-// sum is what had been moved at a time since the start. What comes after it has come since
-// from, which is earlier where this process was held up: what buffers hold is read only then.
-type sum struct {
-	from, at time.Duration
-	bytes    int64
 }
 
 func (w *watch) look() error {
@@ -152,26 +136,19 @@ func (w *watch) look() error {
 		}
 		w.marked = moved
 	}
-	return w.compare(sum{r.at, r.at, moved})
+	return w.compare(r.at, moved)
 }
 
-// compare compares what had been moved by now with the limit of the rate.
-func (w *watch) compare(now sum) error {
-	if now.at-w.looked > tick+lookSlack {
-		now.from = w.looked
-	}
-	w.looked = now.at
-	if w.sums = append(w.sums, now); len(w.sums) > rateTicks+1 {
-		w.sums = w.sums[1:]
-	}
-	limit, ticks := w.server.opts.MaxRate, len(w.sums)-1
-	if limit <= 0 || ticks < 2 {
+// compare compares what had been moved at a time since the start with the limit of the rate.
+func (w *watch) compare(at time.Duration, moved int64) error {
+	limit := w.server.opts.MaxRate
+	if limit <= 0 {
 		return nil
 	}
-	over := w.sums[ticks].at - w.sums[0].from
-	bytes, burst := w.sums[ticks].bytes-w.sums[0].bytes, min(w.params.Len*float64(w.params.streams()), rateBurst)
-	if (float64(bytes)-burst)*8 > limit*rateTolerance*over.Seconds() {
-		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", float64(bytes)*8/over.Seconds(), over.Round(tick/10), limit)
+	w.rate.Look(at, moved)
+	// Clients pace whole blocks.
+	if rate, over, exceeds := w.rate.Exceeds(limit, min(w.params.Len*float64(w.params.streams()), admission.RateBurst)); exceeds {
+		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", rate, over, limit)
 	}
 	return nil
 }

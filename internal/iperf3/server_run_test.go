@@ -48,12 +48,12 @@ func TestRateOfATest(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := watch{session: &session{server: &Server{opts: Options{MaxRate: c.limit}}, params: params{Len: defaultBlock, Parallel: 1}}}
-			var now sum
+			var at time.Duration
+			var all int64
 			for i := range 60 {
 				after, moved := c.since(i)
-				now.at, now.bytes = now.at+after, now.bytes+moved
-				now.from = now.at
-				if err := w.compare(now); err != nil {
+				at, all = at+after, all+moved
+				if err := w.compare(at, all); err != nil {
 					if c.want == "" || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("at look %d: %v, want %q", i, err, c.want)
 					}

@@ -1,20 +1,12 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/hopbench/hopbench/internal/admission"
+)
 
 const (
-	// MeterTolerance is by which factor a test's own pacing may exceed the bound of a
-	// server that bounds the rate, in addition to meterBurst, in bytes.
-	MeterTolerance = 1.05
-	meterBurst     = 1 << 20
-	// meterTick is how often such a server looks at a test, and meterTicks over how many
-	// of them the rate must stay below the bound. The first one is not compared: the
-	// first windows of flows are not paced, and those of thousands of flows are many
-	// megabytes.
-	meterTick  = time.Second
-	meterTicks = 5
-	// lookSlack is how much later than due a look may be and not count as held up.
-	lookSlack = meterTick / 20
 	// stillTime is how long a test may move less than leastRate, in bytes per second, or
 	// than a part of what it asked for where that is less.
 	stillTime = 2 * time.Minute
@@ -56,20 +48,12 @@ type Meter struct {
 	halt  func(error)
 	tick  time.Duration
 	timer *time.Timer
-	// looked is when it last looked, and sums what had been moved at the last looks of what
-	// this end does not pace.
-	looked time.Time
-	sums   []total
+	began time.Time
+	// unpaced is what this end does not pace.
+	unpaced admission.RateWatch
 	// marked had moved at the last stillTime.
 	marked   int64
 	markedAt time.Time
-}
-
-// total is what had been moved at a time. What comes after it has come since from, which is
-// earlier where this process was held up: what buffers hold is read only then.
-type total struct {
-	from, at time.Time
-	bytes    int64
 }
 
 // Add counts a connection's bytes until the returned function is called.
@@ -126,10 +110,10 @@ func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	}
 	m.limit, m.least, m.halt = limit, least, halt
 	m.marked, _ = m.sum()
-	m.markedAt, m.looked = time.Now(), time.Now()
-	m.tick = stillTime
+	m.began = time.Now()
+	m.markedAt, m.tick = m.began, stillTime
 	if limit > 0 {
-		m.tick = meterTick
+		m.tick = admission.RateTick
 	}
 	m.timer = time.AfterFunc(m.tick, m.look)
 }
@@ -175,19 +159,12 @@ func (m *Meter) wrong() error {
 	}
 	moved, unpaced := m.sum()
 	now := time.Now()
-	from := now
-	if now.Sub(m.looked) > m.tick+lookSlack {
-		from = m.looked
-	}
-	m.looked = now
-	if m.sums = append(m.sums, total{from, now, unpaced}); len(m.sums) > meterTicks+1 {
-		m.sums = m.sums[1:]
-	}
-	if ticks := len(m.sums) - 1; m.limit > 0 && ticks >= 2 {
-		bytes, over := m.sums[ticks].bytes-m.sums[0].bytes, m.sums[ticks].at.Sub(m.sums[0].from)
-		if limit := m.unpacedLimit(); float64(bytes-meterBurst)*8 > limit*MeterTolerance*over.Seconds() {
+	if m.limit > 0 {
+		m.unpaced.Look(now.Sub(m.began), unpaced)
+		limit := m.unpacedLimit()
+		if rate, over, exceeds := m.unpaced.Exceeds(limit, admission.RateBurst); exceeds {
 			return Refusal(Limit, "the test moved %s over %v, and this end allows %s (--max-rate): give a lower --rate",
-				BitRate(float64(bytes)*8/over.Seconds()+m.limit-limit), over.Round(meterTick/10), BitRate(m.limit))
+				BitRate(rate+m.limit-limit), over, BitRate(m.limit))
 		}
 	}
 	if now.Sub(m.markedAt) >= stillTime {

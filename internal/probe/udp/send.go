@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -25,7 +26,7 @@ const (
 	burstTime    = 250 * time.Microsecond
 	maxBurstTime = time.Millisecond
 	forgiveTime  = 10 * time.Millisecond
-	catchUp      = 0.8 * (session.MeterTolerance - 1)
+	catchUp      = 0.8 * (admission.RateTolerance - 1)
 	// queueWait is how long a sender waits for a full queue of its host.
 	queueWait = 100 * time.Microsecond
 )
