@@ -257,6 +257,33 @@ func TestAgentsOwnLimits(t *testing.T) {
 	}
 }
 
+// An iperf3 server is sent no more than the agent's owner allows, and asked for no more.
+func TestAgentsOwnRateWithIPerf3(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	far := remote(t, Options{AllowTargets: loopback})
+	at, err := far.Listen(testContext(t), anyPort(), Serving{Token: testToken, IPerf3: true})
+	testutil.OK(t, err)
+	const most = 50e6
+	near := remote(t, Options{Limits: probe.Limits{MaxRateBitsPerSecond: most}, AllowTargets: loopback})
+	for _, spec := range []measurement.Spec{
+		{Kind: measurement.TCP, Direction: measurement.Send, Flows: 2},
+		{Kind: measurement.TCP, Direction: measurement.Receive},
+		{Kind: measurement.TCP, Direction: measurement.Both},
+		{Kind: measurement.UDP, Direction: measurement.Send},
+	} {
+		spec.Tool, spec.Duration, spec.MaxWarmup = measurement.IPerf3, 1, 0.1
+		out, err := near.Run(testContext(t), probe.Request{Target: at, Spec: spec}, nil)
+		testutil.OK(t, err)
+		if rate := out.Metrics["goodput_bits_per_second"]; rate == 0 || rate > 1.6*most {
+			t.Errorf("%s, %s: %.0f bit/s where the agent allows %.0f", spec.Kind, spec.Direction, rate, most)
+		}
+		if !strings.Contains(strings.Join(out.Facts, "\n"), "--max-rate") {
+			t.Errorf("%s, %s: nothing is said of the agent's bound: %q", spec.Kind, spec.Direction, out.Facts)
+		}
+	}
+}
+
 // Ping and trace go where the token was proved, or where the agent's owner allows them.
 func TestPingNeedsProof(t *testing.T) {
 	far, near := remote(t, Options{}), remote(t, Options{AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})

@@ -50,6 +50,7 @@ type Request struct {
 	TOS         int     // the whole byte
 	FQRate      float64 // bit/s of each TCP stream, paced by the kernel
 	Rate        float64 // bit/s of payload of each stream; 0 does not bound it
+	Bounded     bool    // Rate is a bound: what a path held up is not made up for at once
 	PacketBytes int     // UDP payload; 0 is the MSS of the control connection
 
 	// BinWidth of the count of received bytes.
@@ -287,7 +288,7 @@ func (t *client) ask() {
 		}
 	}
 	t.transfer = &transfer{
-		udp: r.UDP, wide: r.UDP, block: int(t.params.Len), rate: r.Rate, omit: t.params.omit(),
+		udp: r.UDP, wide: r.UDP, block: int(t.params.Len), rate: r.Rate, bounded: r.Bounded, omit: t.params.omit(),
 		until:   t.params.omit() + t.params.length(),
 		payload: sockets.NewPayload(), failed: make(chan error, 1),
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/iperf3"
@@ -42,7 +43,22 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	out.Source = host.EndOf(sampled.Result(), from, from+result.Took.Seconds(), 0)
 	out.Started = started
 	out.Facts = session.AppendNew(facts, out.Facts...)
+	if rate := bound(req); rate > 0 {
+		out.Facts = append(out.Facts, session.PacedBy(req.MaxRateBitsPerSecond))
+		if !r.UDP {
+			out.Effective["pacing_bits_per_second"] = strconv.FormatFloat(rate, 'f', -1, 64)
+		}
+	}
 	return out, nil
+}
+
+// bound is the rate of each stream, in bit/s, where this end bounds that of a test which asks
+// for none; else 0. Both ends of iperf3 keep to the rate that its client names.
+func bound(req session.Request) float64 {
+	if req.MaxRateBitsPerSecond == 0 || req.Spec.RateBitsPerSecond > 0 || req.Spec.PacingBitsPerSecond > 0 {
+		return 0
+	}
+	return req.MaxRateBitsPerSecond / float64(kind.Connections(req.Spec))
 }
 
 // request translates a spec, and says where that is not exact.
@@ -63,8 +79,8 @@ func request(req session.Request) (iperf3.Request, []string) {
 		UDP: s.Kind == measurement.UDP, Direction: s.Direction, Streams: s.Flows,
 		Seconds: int(seconds), Omit: int(omit),
 		Congestion: s.CongestionControl, MSS: s.MSSBytes, Window: int(window), TOS: s.DSCP << 2,
-		FQRate: s.PacingBitsPerSecond, Rate: s.RateBitsPerSecond / float64(max(s.Flows, 1)), PacketBytes: s.PacketBytes,
-		BinWidth: width,
+		FQRate: s.PacingBitsPerSecond, Rate: max(s.RateBitsPerSecond/float64(max(s.Flows, 1)), bound(req)), PacketBytes: s.PacketBytes,
+		Bounded: bound(req) > 0, BinWidth: width,
 	}, facts
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
@@ -16,9 +15,9 @@ func LeastRate(a, b float64) float64 {
 	return min(a, b)
 }
 
-// PacedBy is the fact that the bound of one of the ends was the rate of a test.
-func PacedBy(ready protocol.Ready) string {
-	return fmt.Sprintf("an end allows %s in one test (its --max-rate), and no rate was asked for: what was sent was paced to that", BitRate(ready.MaxRateBitsPerSecond))
+// PacedBy is the fact that the bound of one of the ends, in bit/s, was the rate of a test.
+func PacedBy(maxRate float64) string {
+	return fmt.Sprintf("an end allows %s in one test (its --max-rate), and no rate was asked for: what was sent was paced to that", BitRate(maxRate))
 }
 
 // BitRate writes a rate in bit/s for people.

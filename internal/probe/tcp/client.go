@@ -398,7 +398,7 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 	}
 	thinFlows(out.Flows, t.req.Spec.Pairs)
 	if ready := t.flows[0].Ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
-		t.note(session.PacedBy(ready))
+		t.note(session.PacedBy(ready.MaxRateBitsPerSecond))
 		out.Effective["pacing_bits_per_second"] = strconv.FormatFloat(paced(spec, ready.MaxRateBitsPerSecond).PacingBitsPerSecond, 'f', -1, 64)
 	}
 	out.Facts = t.facts

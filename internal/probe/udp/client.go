@@ -287,7 +287,7 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 	ready := t.flows[0].Ready
 	t.facts = session.AppendNew(t.facts, sum.facts(paced(spec, ready.MaxRateBitsPerSecond))...)
 	if paced(spec, ready.MaxRateBitsPerSecond) != spec {
-		t.facts = session.AppendNew(t.facts, session.PacedBy(ready))
+		t.facts = session.AppendNew(t.facts, session.PacedBy(ready.MaxRateBitsPerSecond))
 	}
 	out.Facts = t.facts
 	return out, nil
