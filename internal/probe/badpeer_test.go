@@ -399,6 +399,27 @@ func TestRateOfATestIsBounded(t *testing.T) {
 	})
 }
 
+// What a client says at the end of a flow is short: the server keeps nothing longer for any of
+// thousands.
+func TestLastWordsOfAClientAreShort(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		for _, kind := range []protocol.Type{protocol.TypeError, protocol.TypeReady} {
+			p := dialBad(t, target, "127.0.0.1")
+			spec := tinyTCP
+			spec.Direction, spec.Duration = direction, 600
+			_, err := p.open(spec, 0)
+			testutil.OK(t, err)
+			p.start(t)
+			long := make([]byte, 64<<10)
+			protocol.PutHeader(long, kind, protocol.MaxControl)
+			_, err = p.Write(long)
+			testutil.OK(t, err)
+			p.ended(t, fmt.Sprintf("%s, a frame of type %#x and a MiB", direction, kind))
+		}
+	}
+}
+
 // Only one connection of a test samples the host, and only if it asks.
 func TestOneSamplerPerTest(t *testing.T) {
 	test := &session.Test{Meter: session.NewCounts(session.TellCount).NewMeter(session.Client{})}

@@ -269,7 +269,11 @@ func (r *receiver) last(h protocol.Header, done bool) (*protocol.Sent, error) {
 		_, err := io.CopyN(io.Discard, &r.ControlConn, int64(h.Length))
 		return new(protocol.Sent), err
 	}
-	payload, err := protocol.ReadPayload(&r.ControlConn, h, cmp.Or(r.most, protocol.MaxControl))
+	most := cmp.Or(r.most, protocol.MaxControl)
+	if r.Served() { // a client has no more to say than an error, and thousands of flows
+		most = protocol.MaxError
+	}
+	payload, err := protocol.ReadPayload(&r.ControlConn, h, most)
 	if err != nil {
 		return nil, err
 	}

@@ -118,8 +118,12 @@ func (s *sender) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
+	most := protocol.MaxControl
+	if s.Served() {
+		most = protocol.MaxError
+	}
 	var remote *protocol.RemoteError
-	if told := protocol.Expect(&s.ControlConn, protocol.TypeReceived, protocol.MaxControl, nil); errors.As(told, &remote) {
+	if told := protocol.Expect(&s.ControlConn, protocol.TypeReceived, most, nil); errors.As(told, &remote) {
 		return remote
 	}
 	return err
