@@ -417,7 +417,7 @@ func TestSpinningEndsByDeadline(t *testing.T) {
 
 // oneByteEnd answers requests of a byte with one, without a follower.
 func oneByteEnd(w *session.ControlConn, spin bool) error {
-	end := &responder{spec: measurement.Spec{RequestBytes: 1, ResponseBytes: 1, InFlight: 2}, zeros: []byte{0}}
+	end := &responder{requests: &requests{}, spec: measurement.Spec{RequestBytes: 1, ResponseBytes: 1, InFlight: 2}, zeros: []byte{0}}
 	return end.answer(w, spin)
 }
 

@@ -28,13 +28,26 @@ type server struct {
 	zeros []byte
 }
 
-// firstRequest gets the address from which the first request over UDP came.
-type firstRequest chan netip.AddrPort
+// requests are those of one test.
+type requests struct {
+	// first gets the address from which the first one over UDP came.
+	first chan netip.AddrPort
+	// answered counts them, from whichever socket they were answered.
+	answered atomic.Int64
+}
 
-// Begin keeps where the requests over UDP come from.
+// Begin counts the requests of a test, and keeps where those over UDP come from. Some may be
+// answered before its connection is served.
 func (s *server) Begin(t *session.Test) (end func() error) {
-	t.State = make(firstRequest, 1)
-	return func() error { return nil }
+	r := &requests{first: make(chan netip.AddrPort, 1)}
+	t.State = r
+	size := func(bytes int) func() int64 { return func() int64 { return r.answered.Load() * int64(bytes) } }
+	came, went := t.Meter.Add(false, size(t.Spec.RequestBytes)), t.Meter.Add(true, size(t.Spec.ResponseBytes))
+	return func() error {
+		came()
+		went()
+		return nil
+	}
 }
 
 // AnswerBytes also tells the test over UDP from where its requests come.
@@ -42,10 +55,12 @@ func (s *server) AnswerBytes(t *session.Test, packet []byte, from netip.AddrPort
 	if packet[datagram.KindOffset] != datagram.Request || t.Spec.Protocol != measurement.OverUDP {
 		return 0
 	}
+	r := t.State.(*requests)
 	select {
-	case t.State.(firstRequest) <- from:
+	case r.first <- from:
 	default: // told already
 	}
+	r.answered.Add(1)
 	return max(t.Spec.ResponseBytes, datagram.HeaderBytes)
 }
 
@@ -55,7 +70,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err := w.NoDelay(); err != nil {
 		return err
 	}
-	end := &responder{spec: spec, ready: ready, peer: open.Test.State.(firstRequest), zeros: s.zeros, cpus: open.CPUs}
+	end := &responder{spec: spec, ready: ready, requests: open.Test.State.(*requests), zeros: s.zeros, cpus: open.CPUs}
 	if spec.Spin && !s.spin {
 		end.spec.Spin = false
 		end.facts = append(end.facts, "the destination blocked instead of spinning: its server lets nobody have whole CPUs (serve --spin does)")
@@ -66,9 +81,6 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	}
 	host := open.SampleHost(start)
 	defer host.End()
-	size := func(bytes int) func() int64 { return func() int64 { return end.answered.Load() * int64(bytes) } }
-	defer open.Test.Meter.Add(false, size(spec.RequestBytes))()
-	defer open.Test.Meter.Add(true, size(spec.ResponseBytes))()
 	// Another goroutine transfers; this one waits for the end.
 	if spec.Protocol == measurement.OverUDP {
 		err = end.serveUDP(w)
@@ -78,7 +90,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err != nil {
 		return err
 	}
-	report := protocol.Report{Answered: end.answered.Load(), Host: host.Result(), Facts: end.facts,
+	report := protocol.Report{Answered: end.requests.answered.Load(), Host: host.Result(), Facts: end.facts,
 		Effective: map[string]string{"destination_wait": session.WaitMethod(end.spin)}}
 	maps.Copy(report.Effective, end.inForce)
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
@@ -91,10 +103,9 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 type responder struct {
 	spec     measurement.Spec
 	ready    *protocol.Ready
-	peer     firstRequest // who sent the first request over UDP
+	requests *requests
 	zeros    []byte
 	cpus     []int // that its thread keeps to; nil for all
-	answered atomic.Int64
 	spin     bool
 	inForce  map[string]string // of the options of its socket
 	facts    []string
@@ -145,7 +156,7 @@ func (e *responder) answer(w *session.ControlConn, spin bool) error {
 		if _, err := write(response); err != nil {
 			return err
 		}
-		n := e.answered.Add(1)
+		n := e.requests.answered.Add(1)
 		turn.Take()
 		if first != moreRequests {
 			return nil
@@ -173,7 +184,7 @@ func (e *responder) serveUDP(w *session.ControlConn) error {
 	var failed error
 	wg.Go(func() {
 		select {
-		case peer := <-e.peer:
+		case peer := <-e.requests.first:
 			if err := admission.Contain(func() error { return e.answerPeer(ctx, peer) }); ctx.Err() == nil {
 				failed = err
 			}
@@ -248,7 +259,7 @@ func (e *responder) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bo
 		}
 		copy(out[:datagram.HeaderBytes], in[:datagram.HeaderBytes])
 		if _, err := write(out); err == nil {
-			e.answered.Add(1)
+			e.requests.answered.Add(1)
 		}
 		turn.Take()
 	}
