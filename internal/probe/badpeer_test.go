@@ -467,6 +467,21 @@ func TestRateOfAnswersIsBounded(t *testing.T) {
 	}
 }
 
+// So does what a client has a server answer before it starts its test.
+func TestRateBeforeTheStartIsBounded(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}})
+	testID, err := session.NewID()
+	testutil.OK(t, err)
+	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 10_000, Duration: 600}
+	l, err := session.Connect(servertest.Context(t), probe.Request{Spec: spec.Defaults(), Target: target}, testID, 0)
+	testutil.OK(t, err)
+	defer func() { _ = l.Conn.Abort() }()
+	if err := flood(t, target, l, datagram.Request, datagram.HeaderBytes); !isLimit(err) {
+		t.Errorf("a client that does not start its test is told %v", err)
+	}
+}
+
 func newPacket(cookie []byte, kind byte, size int) []byte {
 	p := make([]byte, size)
 	datagram.PutHeader(p, cookie, kind)

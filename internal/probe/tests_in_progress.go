@@ -112,6 +112,7 @@ func (s *Server) begin(key testKey, asked protocol.Open) (*test, error) {
 	if b, ok := s.servers[spec.Kind].(session.Beginner); ok {
 		t.end = b.Begin(&t.Test)
 	}
+	t.Meter.Expect(session.LeastRate(s.opts.MaxRateBitsPerSecond, asked.MaxRateBitsPerSecond), func(err error) { s.halt(t, err) })
 	s.tests[key], s.cookies[t.cookieKey()] = t, t
 	return t, nil
 }

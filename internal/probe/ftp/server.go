@@ -57,12 +57,12 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	ready.FTP = &credentials
 	// On a busy host a transfer begins before this end has read START.
 	f.watch.begin(time.Now(), open.Test.Spec.Flows, ready.MaxRateBitsPerSecond)
+	defer f.countIn(open.Test, w.Conn, ready.MaxRateBitsPerSecond)()
 	start, err := w.AwaitStart(ready, s.env.MaxDuration)
 	if err != nil {
 		return err
 	}
 	f.watch.begin(start, open.Test.Spec.Flows, ready.MaxRateBitsPerSecond)
-	defer f.countIn(open.Test, w.Conn, ready.MaxRateBitsPerSecond)()
 	host := open.SampleHost(start)
 	defer host.End()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {

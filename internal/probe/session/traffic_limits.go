@@ -48,7 +48,11 @@ type Meter struct {
 	halt  func(error)
 	tick  time.Duration
 	timer *time.Timer
-	began time.Time
+	// started says that the test has, turn which of its timers counts, of which the present one
+	// runs since began.
+	started bool
+	turn    int
+	began   time.Time
 	// unpaced is what this end does not pace.
 	unpaced admission.RateWatch
 	// marked had moved at the last stillTime.
@@ -100,12 +104,33 @@ func (m *Meter) Moved() int64 {
 	return moved
 }
 
+// Expect begins to compare the test with a limit in bit/s before it has started: a client may
+// have something moved without that.
+func (m *Meter) Expect(limit float64, halt func(error)) {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	m.begin(limit, 0, halt)
+}
+
 // Watch begins to compare the test with a limit in bit/s and to what it must move at
-// least; it may be called again.
+// least, from the start on; it may be called again.
 func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
-	if m.timer != nil || limit <= 0 && least <= 0 {
+	if m.started {
+		return
+	}
+	m.started = true
+	m.begin(limit, least, halt)
+}
+
+func (m *Meter) begin(limit float64, least int64, halt func(error)) {
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+	m.timer, m.unpaced = nil, admission.RateWatch{}
+	m.turn++
+	if limit <= 0 && least <= 0 {
 		return
 	}
 	m.limit, m.least, m.halt = limit, least, halt
@@ -115,7 +140,8 @@ func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	if limit > 0 {
 		m.tick = admission.RateTick
 	}
-	m.timer = time.AfterFunc(m.tick, m.look)
+	turn := m.turn
+	m.timer = time.AfterFunc(m.tick, func() { m.look(turn) })
 }
 
 func (m *Meter) sum() (moved, unpaced int64) {
@@ -144,17 +170,17 @@ func (m *Meter) unpacedLimit() float64 {
 	return max(left, 0)
 }
 
-func (m *Meter) look() {
-	if err := m.wrong(); err != nil {
+func (m *Meter) look(turn int) {
+	if err := m.wrong(turn); err != nil {
 		m.halt(err)
 	}
 }
 
 // wrong is why a test that moves too much or too little has to end.
-func (m *Meter) wrong() error {
+func (m *Meter) wrong(turn int) error {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
-	if m.timer == nil {
+	if m.timer == nil || turn != m.turn {
 		return nil
 	}
 	moved, unpaced := m.sum()

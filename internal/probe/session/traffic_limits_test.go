@@ -106,6 +106,45 @@ func TestMeterOfPacedFlows(t *testing.T) {
 	}
 }
 
+// A test that has not started moves no more than it may, either; from its start on it is compared
+// anew.
+func TestMeterBeforeTheStart(t *testing.T) {
+	for _, early := range []int64{0, 1e6, 5e6} { // bytes per second
+		synctest.Test(t, func(t *testing.T) {
+			var moved atomic.Int64
+			var ended atomic.Pointer[error]
+			halt := func(err error) { ended.Store(&err) }
+			m := NewCounts(TellNothing).NewMeter(Client{})
+			done := m.Add(false, moved.Load)
+			m.Expect(8e6, halt)
+			for range 200 { // longer than a test may stand still
+				moved.Add(early)
+				time.Sleep(time.Second)
+			}
+			if err := ended.Load(); (err != nil) != (early > 1e6) {
+				t.Errorf("%d bytes per second before the start: %v", early, err)
+			}
+			ended.Store(nil)
+			m.Watch(8e6, LeastAtRate(0), halt)
+			moved.Add(2e7) // the first windows of flows
+			for range 300 {
+				time.Sleep(time.Second)
+				moved.Add(1e6)
+			}
+			if err := ended.Load(); err != nil {
+				t.Errorf("after %d bytes per second before the start: %v", early, *err)
+			}
+			m.Watch(8e6, LeastAtRate(0), halt) // as each further flow does
+			time.Sleep(2 * stillTime)
+			if ended.Load() == nil {
+				t.Error("a test that stands still is not ended")
+			}
+			done()
+			m.End()
+		})
+	}
+}
+
 // A server that stands still reads what came meanwhile all at once: that is no higher rate.
 func TestMeterStandsStill(t *testing.T) {
 	for _, late := range []time.Duration{10 * time.Second, 900 * time.Millisecond} {
