@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -427,17 +429,25 @@ func flood(t *testing.T, target netip.AddrPort, l *session.Link, kind byte, size
 	t.Helper()
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
 	testutil.OK(t, err)
+	return floodFrom(t, c, l, kind, size)
+}
+
+// floodFrom is flood from a socket, which it closes.
+func floodFrom(t *testing.T, c io.WriteCloser, l *session.Link, kind byte, size int) error {
+	t.Helper()
 	request := newPacket(l.Ready.Cookie, kind, size)
+	var over atomic.Bool
 	var all sync.WaitGroup
 	all.Go(func() {
-		for {
-			if _, err := c.Write(request); errors.Is(err, net.ErrClosed) {
-				return
-			}
+		for !over.Load() {
+			_, _ = c.Write(request) // what does not fit is lost
 		}
 	})
-	defer all.Wait()
-	defer c.Close()
+	defer func() {
+		over.Store(true)
+		all.Wait()
+		testutil.OK(t, c.Close())
+	}()
 	w := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(40 * time.Second)}
 	return protocol.Expect(&w, protocol.TypeReport, protocol.MaxControl, nil)
 }
@@ -479,6 +489,24 @@ func TestRateBeforeTheStartIsBounded(t *testing.T) {
 	defer func() { _ = l.Conn.Abort() }()
 	if err := flood(t, target, l, datagram.Request, datagram.HeaderBytes); !isLimit(err) {
 		t.Errorf("a client that does not start its test is told %v", err)
+	}
+}
+
+// And what an mtu test has mirrored.
+func TestRateOfMirroredPacketsIsBounded(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}})
+	testID, err := session.NewID()
+	testutil.OK(t, err)
+	req := probe.Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 2}.Defaults(), Target: target}
+	l, err := session.Connect(servertest.Context(t), req, testID, 0)
+	testutil.OK(t, err)
+	defer func() { _ = l.Conn.Abort() }()
+	conn, _, err := datagram.Open(servertest.Context(t), req, l, 0, sockets.ProbeMTU, func(*sockets.Conn) int { return 0 })
+	testutil.OK(t, err)
+	testutil.OK(t, protocol.WriteFrame(&session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(time.Minute)}, protocol.TypeStart, nil))
+	if err := floodFrom(t, conn, l, datagram.Mirror, 10_000); !isLimit(err) {
+		t.Errorf("a client that has more mirrored is told %v", err)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
+	"sync/atomic"
 
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -38,10 +38,12 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if _, err := w.ReadStart(planned(open.Test.Spec) + grace(open.Test.Spec)); err != nil {
 		return err
 	}
+	var answered atomic.Int64 // bytes
+	defer open.Test.Meter.Add(true, answered.Load)()
 	packet := make([]byte, datagram.MaxBytes+1)
 	for !w.Readable() {
-		if w.Late() {
-			return os.ErrDeadlineExceeded
+		if err := w.Over(); err != nil {
+			return err
 		}
 		n, err := conn.Read(packet)
 		if err != nil {
@@ -49,7 +51,8 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		}
 		if size := probeAnswer(packet[:n], ready.Cookie); size > 0 {
 			// Should it be too large for the reverse direction, that is the answer.
-			_, _ = conn.Write(packet[:size])
+			n, _ := conn.Write(packet[:size])
+			answered.Add(int64(max(n, 0)))
 		}
 	}
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
