@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // permit says why a coordinator may not have this agent do a test, and sets the agent's
@@ -23,6 +24,10 @@ func (s *server) permit(r *probe.Request) error {
 	}
 	if err := s.opts.Limits.Refuse(spec); err != nil {
 		return &probe.Error{Op: op, Reason: probe.Limit, Err: err}
+	}
+	if most := s.opts.Limits.MaxRateBitsPerSecond; most > 0 && spec.FilePath != "" {
+		return &probe.Error{Op: op, Reason: probe.Limit, Err: fmt.Errorf(
+			"this agent bounds the rate of a test (%s; --max-rate), and nothing paces what a stock FTP server sends", quantity.FormatRate(most))}
 	}
 	r.MaxRateBitsPerSecond = s.opts.Limits.MaxRateBitsPerSecond
 	if probe.Proves(spec) {

@@ -284,6 +284,17 @@ func TestAgentsOwnRateWithIPerf3(t *testing.T) {
 	}
 }
 
+// A stock FTP server keeps to no rate, so that an agent with one has no file sent from there.
+func TestAgentsOwnRateWithStockFTP(t *testing.T) {
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	stock := testutil.Listen(t, func(c net.Conn) { t.Error("the FTP server was asked for a file") })
+	near := remote(t, Options{Limits: probe.Limits{MaxRateBitsPerSecond: 50e6}, AllowTargets: []netip.Prefix{loopback}})
+	_, err := near.Run(testContext(t), probe.Request{Target: stock, Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/file"}}, nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Limit || !strings.Contains(err.Error(), "--max-rate") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Ping and trace go where the token was proved, or where the agent's owner allows them.
 func TestPingNeedsProof(t *testing.T) {
 	far, near := remote(t, Options{}), remote(t, Options{AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
