@@ -26,7 +26,7 @@ var kinds = map[measurement.Kind]session.Kind{
 	measurement.Load:  load.Kind(),
 	measurement.FTP:   ftp.Kind(),
 	measurement.MTU:   mtu.Kind(),
-	measurement.Ping:  {Run: runPing},
+	measurement.Ping:  {Run: runPing, Rate: icmp.Rate},
 	measurement.Trace: {Run: runTrace},
 }
 

@@ -15,6 +15,7 @@ func TestRateIsRefused(t *testing.T) {
 		{Kind: measurement.TCP, Flows: 2, PacingBitsPerSecond: 6e7},
 		{Kind: measurement.UDP, RateBitsPerSecond: 1.1e8},
 		{Kind: measurement.RR, RequestsPerSecond: 1e4, RequestBytes: 700, ResponseBytes: 700},
+		{Kind: measurement.Ping, Count: 100, Interval: 100e-6, PayloadBytes: 1400},
 		{Kind: measurement.Load, Flows: 2, PacingBitsPerSecond: 6e7},
 		{Kind: measurement.Load, RequestsPerSecond: 1e4, RequestBytes: 700, ResponseBytes: 700},
 	} {

@@ -39,6 +39,15 @@ type Request struct {
 	Source netip.Addr
 }
 
+// Rate is the rate of payload that a ping test asks for in each direction, in bit/s; one request
+// has none.
+func Rate(spec measurement.Spec) float64 {
+	if spec.Count < 2 {
+		return 0
+	}
+	return float64(spec.PayloadBytes) * 8 / float64(spec.Interval)
+}
+
 const cookieBytes = 8
 
 // Run pings the target. progress, which may be nil, is called about ten times
