@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -57,7 +58,11 @@ func (h *Hosts) limits(e *end) {
 	}
 	l := probe.Limits{MaxRateBitsPerSecond: e.hello.MaxRateBitsPerSecond, MaxDuration: e.hello.MaxDuration.Duration(), MaxFlows: e.hello.MaxFlows}
 	for _, test := range h.e.Tests {
-		if err := l.Refuse(test.Spec.Defaults()); err != nil {
+		spec := test.Spec.Defaults()
+		if k, _ := kind.Of(spec.Kind); e.Name != h.e.Source && (k.NoServer || spec.FilePath != "") {
+			continue // the agent there takes no part in it
+		}
+		if err := l.Refuse(spec); err != nil {
 			h.found(testbed.Wrong, "test "+test.Name, fmt.Sprintf("is refused by the agent of %s: %v", e.Name, err), "start that agent with higher limits, or reduce the test")
 		}
 		if e.Name == h.e.Source {

@@ -1,11 +1,38 @@
 package hosts
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/clock"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+// The limits of an agent concern the tests in which it takes part.
+func TestLimitsOfAnEnd(t *testing.T) {
+	for _, c := range []struct {
+		end, test string
+		wrong     bool
+	}{
+		{"a", "{name: latency, kind: ping, count: 100, interval: 1s}", true},
+		{"b", "{name: latency, kind: ping, count: 100, interval: 1s}", false},
+		{"a", "{name: latency, kind: rr, duration: 20s}", true},
+		{"b", "{name: latency, kind: rr, duration: 20s}", true},
+		{"b", "{name: latency, kind: rr, duration: 1s}", false},
+	} {
+		e, err := experiment.Load("two.yaml", []byte(strings.Replace(twoPaths, "{name: latency, kind: rr, duration: 100ms}", c.test, 1)))
+		testutil.OK(t, err)
+		h := &Hosts{e: e.OnHosts(), inventory: &inventory.Inventory{Name: "two"}}
+		h.limits(&end{Endpoint: inventory.Endpoint{Name: c.end}, hello: agent.Hello{MaxDuration: 10}})
+		if err := h.wrong(); (err != nil) != c.wrong {
+			t.Errorf("%s at %s: %v", c.test, c.end, err)
+		}
+	}
+}
 
 func TestStanding(t *testing.T) {
 	for want, c := range map[string]clock.Estimate{
