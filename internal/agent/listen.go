@@ -47,7 +47,7 @@ func (s *server) listen(r listenRequest) (*netip.AddrPort, error) {
 	limits.MaxDuration = cmp.Or(limits.MaxDuration, 3*probe.MaxDuration)
 	// The coordinator decides what is measured; its clients are its own agents.
 	server, err := probe.NewServer(probe.ServerOptions{
-		Token: r.Token, Log: s.opts.Log, IPerf3Open: r.IPerf3Open, Clock: s.clock,
+		Token: r.Token, Log: s.opts.Log, IPerf3Open: r.IPerf3Open, IPerf3From: s.opts.AllowTargets, Clock: s.clock,
 		MaxConnections: 4 * probe.MaxFlows, Limits: limits,
 		Unshared: true, Spin: true, AnswerHTTP: true, OnProven: s.noteProven,
 	})

@@ -295,6 +295,26 @@ func TestAgentsOwnRateWithStockFTP(t *testing.T) {
 	}
 }
 
+// An agent serves iperf3's clients, which prove nothing, and may have load sent to them, only from
+// where its owner allows that.
+func TestIPerf3ClientsOfAnAgent(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	far := remote(t, Options{AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
+	at, err := far.Listen(testContext(t), anyPort(), Serving{Token: testToken, IPerf3: true})
+	testutil.OK(t, err)
+	spec := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Direction: measurement.Receive, Duration: 1, MaxWarmup: 0.1, PacingBitsPerSecond: 10e6}
+	for source, want := range map[string]probe.Reason{"127.0.0.1": probe.Unauthorized, "127.0.0.2": ""} {
+		_, err := probe.Run(testContext(t), probe.Request{Target: at, Source: netip.MustParseAddr(source), Spec: spec}, nil)
+		var got probe.Reason
+		if err != nil {
+			got = probe.ReasonOf(err)
+		}
+		if got != want {
+			t.Errorf("a client at %s: %v, want reason %q", source, err, want)
+		}
+	}
+}
+
 // Ping and trace go where the token was proved, or where the agent's owner allows them.
 func TestPingNeedsProof(t *testing.T) {
 	far, near := remote(t, Options{}), remote(t, Options{AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})

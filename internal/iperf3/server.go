@@ -40,8 +40,8 @@ const (
 
 // Options configure a Server.
 type Options struct {
-	// Denied, when not empty, says why no client is served.
-	Denied string
+	// Denied says why a client is not served, nothing for one that is; nil serves all.
+	Denied func(client netip.Addr) string
 
 	// Budget is what tests take from while they last. Those that it has nothing left
 	// for wait for their turn.
@@ -131,7 +131,7 @@ func (s *Server) ServeConn(c *Conn) error {
 		log.Warn("iperf3 client refused", "error", err)
 		return err
 	}
-	if s.opts.Denied != "" {
+	if s.denied(addressOf(c.TCPConn)) != "" {
 		err := newSession(s, id, c, log).refuseAfterParams()
 		log.Warn("iperf3 client refused", "error", err)
 		return err
@@ -149,6 +149,18 @@ func (s *Server) ServeConn(c *Conn) error {
 		log.Warn("iperf3 test failed", "error", err)
 	}
 	return err
+}
+
+// denied says why a client is not served, if it is not.
+func (s *Server) denied(client netip.Addr) string {
+	if s.opts.Denied == nil {
+		return ""
+	}
+	return s.opts.Denied(client)
+}
+
+func addressOf(c *net.TCPConn) netip.Addr {
+	return admission.Address(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 }
 
 func readCookie(c *net.TCPConn, first byte) (cookie, error) {

@@ -230,9 +230,10 @@ func (t *session) exchangeParams() error {
 func (t *session) allow() error {
 	p, o := t.params, t.server.opts
 	asked := max(p.Rate, p.FQRate) * float64(p.streams())
+	denied := t.server.denied(addressOf(t.control))
 	switch {
-	case o.Denied != "":
-		return refuse(codeAuthorization, "%s", o.Denied)
+	case denied != "":
+		return refuse(codeAuthorization, "%s", denied)
 	case int(p.Parallel) > o.MaxStreams:
 		return refuse(codeStreams, "%v streams, this server allows %d", p.Parallel, o.MaxStreams)
 	case p.omit()+p.length() > o.MaxDuration:

@@ -78,6 +78,8 @@ type ServerOptions struct {
 	// IPerf3Open serves iperf3's clients, which cannot prove a token, although
 	// there is one.
 	IPerf3Open bool
+	// IPerf3From are the addresses from which they are served; none are all.
+	IPerf3From []netip.Prefix
 
 	// AnswerHTTP answers a GET of HTTP with nothing: what an agent's canary request
 	// asks for.

@@ -2,7 +2,9 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
@@ -13,9 +15,15 @@ import (
 
 // newIPerf3Server is the part of a server that iperf3 clients talk to.
 func (s *Server) newIPerf3Server() *iperf3.Server {
-	denied, o := "", s.opts
-	if o.Token != "" && !o.IPerf3Open {
-		denied = "this server demands a token, which iperf3 cannot prove; --iperf3-open lets iperf3 clients in all the same"
+	o := s.opts
+	denied := func(client netip.Addr) string {
+		switch {
+		case o.Token != "" && !o.IPerf3Open:
+			return "this server demands a token, which iperf3 cannot prove; --iperf3-open lets iperf3 clients in all the same"
+		case len(o.IPerf3From) > 0 && !slices.ContainsFunc(o.IPerf3From, func(p netip.Prefix) bool { return p.Contains(client) }):
+			return fmt.Sprintf("iperf3 cannot prove a token, and %v is no address whose clients are served all the same (hopbench agent --allow-target)", client)
+		}
+		return ""
 	}
 	return iperf3.NewServer(iperf3.Options{
 		Denied: denied,
