@@ -183,13 +183,9 @@ const maxText = 200
 // readMessage reads a JSON value of at most limit bytes into v, whose texts are then
 // safe to show.
 func readMessage(r io.Reader, limit int, v any) error {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	length, err := readLength(r, limit)
+	if err != nil {
 		return err
-	}
-	length := binary.BigEndian.Uint32(head[:])
-	if length == 0 || length > uint32(limit) {
-		return fmt.Errorf("%w: a message of %d bytes, at most %d are allowed", ErrMalformed, length, limit)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -201,6 +197,27 @@ func readMessage(r io.Reader, limit int, v any) error {
 	}
 	printable.Fields(v, printable.Bounds{Text: maxText, Item: maxText, Key: maxText, Value: maxText, Items: maxText})
 	return nil
+}
+
+// skipMessage reads a JSON value of at most limit bytes, and keeps none of them.
+func skipMessage(r io.Reader, limit int) error {
+	length, err := readLength(r, limit)
+	if err == nil {
+		_, err = io.CopyN(io.Discard, r, int64(length))
+	}
+	return err
+}
+
+func readLength(r io.Reader, limit int) (int, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if length == 0 || length > uint32(limit) {
+		return 0, fmt.Errorf("%w: a message of %d bytes, at most %d are allowed", ErrMalformed, length, limit)
+	}
+	return int(length), nil
 }
 
 // flag is what iperf3 writes as true in some versions and for some keys, and as

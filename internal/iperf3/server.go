@@ -131,8 +131,8 @@ func (s *Server) ServeConn(c *Conn) error {
 		log.Warn("iperf3 client refused", "error", err)
 		return err
 	}
-	if s.denied(addressOf(c.TCPConn)) != "" {
-		err := newSession(s, id, c, log).refuseAfterParams()
+	if why := s.denied(addressOf(c.TCPConn)); why != "" {
+		err := newSession(s, id, c, log).refuseAfterParams(why)
 		log.Warn("iperf3 client refused", "error", err)
 		return err
 	}

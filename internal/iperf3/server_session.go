@@ -198,20 +198,27 @@ func (t *session) await(try func() (again <-chan struct{}, err error)) error {
 }
 
 // refuseAfterParams lets nobody in: the protocol can say why only once the parameters
-// were read. Nothing of the server's budget is taken for that.
-func (t *session) refuseAfterParams() error {
-	err := t.exchangeParams()
-	if r, ok := errors.AsType[*refusal](err); ok {
-		return errors.Join(err, t.refuse(r))
+// were read. Nothing of the server's budget is taken for that, and nothing of them kept.
+func (t *session) refuseAfterParams(why string) error {
+	if err := t.askForParams(); err != nil {
+		return err
 	}
-	return err
+	if err := skipMessage(t.control, maxParams); err != nil {
+		return fmt.Errorf("read the parameters: %w", err)
+	}
+	r := refuse(codeAuthorization, "%s", why)
+	return errors.Join(r, t.refuse(r))
 }
 
-func (t *session) exchangeParams() error {
+func (t *session) askForParams() error {
 	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
 		return err
 	}
-	if err := writeState(t.control, paramExchange); err != nil {
+	return writeState(t.control, paramExchange)
+}
+
+func (t *session) exchangeParams() error {
+	if err := t.askForParams(); err != nil {
 		return err
 	}
 	if err := readMessage(t.control, maxParams, &t.params); err != nil {
@@ -230,10 +237,7 @@ func (t *session) exchangeParams() error {
 func (t *session) allow() error {
 	p, o := t.params, t.server.opts
 	asked := max(p.Rate, p.FQRate) * float64(p.streams())
-	denied := t.server.denied(addressOf(t.control))
 	switch {
-	case denied != "":
-		return refuse(codeAuthorization, "%s", denied)
 	case int(p.Parallel) > o.MaxStreams:
 		return refuse(codeStreams, "%v streams, this server allows %d", p.Parallel, o.MaxStreams)
 	case p.omit()+p.length() > o.MaxDuration:
