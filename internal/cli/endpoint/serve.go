@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -270,9 +271,16 @@ func warnOfToken(w io.Writer, file, token string) {
 	if len(token) < leastToken {
 		fmt.Fprintf(w, "warning: the token has only %d bytes, and anyone who sees one proof of it can guess it: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), printable.ShellWord(file))
 	}
-	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 && !isCredential(file) {
 		fmt.Fprintf(w, "warning: others on this machine can read the token: chmod 600 %s\n", printable.ShellWord(file))
 	}
+}
+
+// isCredential says that systemd gave a file to this service alone: an access control list says to
+// whom, and the mode shows to its group what that list allows anybody (acl(5)).
+func isCredential(file string) bool {
+	folder := os.Getenv("CREDENTIALS_DIRECTORY")
+	return folder != "" && filepath.Dir(file) == filepath.Clean(folder)
 }
 
 // whatIsAllowed says what one test and all together may take.

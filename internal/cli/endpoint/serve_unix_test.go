@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -17,6 +18,22 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+// A token that systemd gave to this service is nobody else's, although its mode, which has the mask of
+// its access control list, looks like that.
+func TestTokenThatOthersCanRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	const token = "long enough to be no cause of a warning"
+	testutil.OK(t, os.WriteFile(file, []byte(token), 0o600))
+	testutil.OK(t, os.Chmod(file, 0o440))
+	for folder, warned := range map[string]bool{"": true, t.TempDir(): true, filepath.Dir(file): false, filepath.Dir(file) + "/": false} {
+		t.Setenv("CREDENTIALS_DIRECTORY", folder)
+		var said strings.Builder
+		if warnOfToken(&said, file, token); (said.Len() > 0) != warned {
+			t.Errorf("with credentials in %q: %q", folder, said.String())
+		}
+	}
+}
 
 // SIGTERM lets a running test end, turns new ones away and ends the server with 0.
 func TestSIGTERMDrains(t *testing.T) {
