@@ -197,6 +197,8 @@ func (s *Server) guarded(pages http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		// Of everybody, also who has no token; events extend it.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 		if r.ContentLength != 0 { // the server reads a body before it answers, and waits for it
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTime))
 		}
@@ -215,7 +217,6 @@ func (s *Server) guarded(pages http.Handler) http.Handler {
 		}
 		below := r.Clone(r.Context())
 		below.URL.Path, below.URL.RawPath = "/"+path, ""
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience)) // events extend it
 		pages.ServeHTTP(w, below)
 	})
 }

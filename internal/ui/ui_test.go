@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -235,6 +236,24 @@ func TestPagesThatDoNotRead(t *testing.T) {
 	}
 	s.Close()
 	testutil.OK(t, page.Close())
+}
+
+// Nor does one without the token, which asks and reads no answer, keep its connection.
+func TestStrangersThatDoNotRead(t *testing.T) {
+	page := serve(t, event.NewStream())
+	own, err := url.Parse(page.URL())
+	testutil.OK(t, err)
+	c, err := net.Dial("tcp", own.Host)
+	testutil.OK(t, err)
+	defer c.Close()
+	testutil.OK(t, c.SetWriteDeadline(time.Now().Add(time.Minute)))
+	requests := []byte(strings.Repeat("GET / HTTP/1.1\r\nHost: "+own.Host+"\r\n\r\n", 1000))
+	for err == nil {
+		_, err = c.Write(requests)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("its connection is kept")
+	}
 }
 
 // Who reads too late is told what it did not get.
