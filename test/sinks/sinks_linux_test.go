@@ -309,6 +309,17 @@ func TestAzureTable(t *testing.T) {
 			}
 		}
 	})
+	t.Run("shared access signature", func(t *testing.T) {
+		owner, err := aztables.NewSharedKeyCredential("testaccount", key)
+		testutil.OK(t, err)
+		signature, err := aztables.AccountSASSignatureValues{
+			Protocol: aztables.SASProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour), Services: "t", ResourceTypes: "co", Permissions: "rwauc",
+		}.Sign(owner)
+		testutil.OK(t, err)
+		s, err := azuretable.Open(t.Context(), fmt.Sprintf("TableEndpoint=http://127.0.0.1:%d/testaccount/;SharedAccessSignature=%s", port, signature.Encode()), "signed")
+		testutil.OK(t, err)
+		testutil.OK(t, s.Put(t.Context(), []samples.Block{{Header: samples.Header{Key: samples.Key{Trial: "t"}}}}))
+	})
 	t.Run("server ends", func(t *testing.T) {
 		s, err := azuretable.Open(t.Context(), connection, "r")
 		testutil.OK(t, err)

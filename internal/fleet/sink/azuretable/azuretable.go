@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"golang.org/x/sync/errgroup"
 
@@ -45,7 +44,7 @@ var _ samples.Sink = (*Sink)(nil)
 // Open takes a connection string of the storage account, and makes the table if there is
 // none. What is put there is that of one run.
 func Open(ctx context.Context, connection, run string) (*Sink, error) {
-	service, err := aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: policy.ClientOptions{PerRetryPolicies: []policy.Policy{answers{}}}})
+	service, err := account(connection)
 	if err != nil {
 		return nil, fmt.Errorf("read the connection string of the storage account: %w; it begins with DefaultEndpointsProtocol= or TableEndpoint=", err)
 	}
@@ -54,20 +53,6 @@ func Open(ctx context.Context, connection, run string) (*Sink, error) {
 		return nil, fmt.Errorf("make the table %s: %w", Table, short(err))
 	}
 	return s, nil
-}
-
-// place is the part of a connection string that says where the account is.
-func place(connection string) string {
-	var account, endpoint string
-	for part := range strings.SplitSeq(connection, ";") {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); name {
-		case "AccountName":
-			account = value
-		case "TableEndpoint":
-			endpoint, _, _ = strings.Cut(value, "?") // a signature may follow
-		}
-	}
-	return strings.TrimSpace(account + " " + endpoint)
 }
 
 // code is what the service calls an error, empty for one that is not its.
