@@ -354,10 +354,14 @@ func (q *Queue) Offer(ctx context.Context, s seat.Seat) error {
 		case there:
 			return nil
 		case l != nil:
-			if err := q.send(ctx, l, k, s); err != nil {
+			err := q.send(ctx, l, k, s)
+			if err == nil {
+				return nil
+			}
+			if l.Alive() {
 				return fmt.Errorf("offer the seat %s: %w", s.ID, err)
 			}
-			return nil
+			// The link has ended, which who receives may not know yet: there will be another.
 		}
 		select {
 		case <-changed:

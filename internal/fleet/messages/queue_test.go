@@ -83,18 +83,22 @@ func (b *broker) open(ctx context.Context, run string, lease time.Duration) (sea
 		if took := time.Since(sent); took >= lease {
 			return nil, &seat.ShortLeaseError{Lease: lease, RoundTrip: took}
 		}
-		l := &memoryLink{b: b, run: run, lost: lost, in: make(chan *memoryDelivery, 1000), done: make(chan struct{}), held: map[*memoryDelivery]bool{}}
-		l.end = sync.OnceFunc(func() { close(l.done) })
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		m := b.of(run)
-		m.links = append(m.links, l)
-		return l, nil
+		return b.link(run, lost), nil
 	}})
 	if err != nil {
 		return nil, err
 	}
 	return q, nil
+}
+
+func (b *broker) link(run string, lost func(Delivery)) *memoryLink {
+	l := &memoryLink{b: b, run: run, lost: lost, in: make(chan *memoryDelivery, 1000), done: make(chan struct{}), held: map[*memoryDelivery]bool{}}
+	l.end = sync.OnceFunc(func() { close(l.done) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.of(run)
+	m.links = append(m.links, l)
+	return l
 }
 
 var errEnded = errors.New("the link has ended")
@@ -262,6 +266,44 @@ func TestAskedTooOften(t *testing.T) {
 		defer b.mu.Unlock()
 		if m.delivered > 5 {
 			t.Errorf("two seats were delivered %d times, and nobody waited for the second", m.delivered)
+		}
+	})
+}
+
+// lateLink is one that does not hear at once that it has ended.
+type lateLink struct{ *memoryLink }
+
+func (l lateLink) Receive(ctx context.Context) (Delivery, error) {
+	d, err := l.memoryLink.Receive(ctx)
+	if err != nil {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return d, err
+}
+
+// A seat that is offered over a link that has just ended is sent over the next.
+func TestOfferOverALinkThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &broker{queues: map[string]*content{}}
+		var links []lateLink
+		q, err := Open(t.Context(), Options{Run: "run", Lease: time.Hour, Dial: func(_ context.Context, lost func(Delivery)) (Link, error) {
+			l := lateLink{b.link("run", lost)}
+			links = append(links, l)
+			return l, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		links[0].end()
+		if err := q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := q.Lease(t.Context()); err != nil || l.Seat().Generation != 1 || len(links) != 2 {
+			t.Errorf("%v, %v, over %d links", l, err, len(links))
 		}
 	})
 }
