@@ -85,7 +85,7 @@ type Queue struct {
 
 // known is what this queue knows of a seat.
 type known struct {
-	writing sync.Mutex // held while one of its messages is sent
+	writing chan struct{} // has one while one of its messages is sent
 
 	// The rest is guarded by the queue's.
 	newest uint64 // generation seen or sent last
@@ -227,7 +227,7 @@ func (q *Queue) spawn(do func()) {
 func (q *Queue) seat(id string) *known {
 	k := q.seats[id]
 	if k == nil {
-		k = &known{}
+		k = &known{writing: make(chan struct{}, 1)}
 		q.seats[id] = k
 	}
 	return k
@@ -294,8 +294,12 @@ func (q *Queue) replace(l Link, msg Delivery, s seat.Seat) {
 	q.mu.Lock()
 	k := q.seat(s.ID)
 	q.mu.Unlock()
-	k.writing.Lock()
-	defer k.writing.Unlock()
+	select {
+	case k.writing <- struct{}{}:
+	case <-q.ctx.Done():
+		return
+	}
+	defer func() { <-k.writing }()
 	for l.Alive() && q.ctx.Err() == nil {
 		q.mu.Lock()
 		later := k.newest > s.Generation
@@ -342,8 +346,14 @@ func (q *Queue) Offer(ctx context.Context, s seat.Seat) error {
 	}
 	k := q.seat(s.ID)
 	q.mu.Unlock()
-	k.writing.Lock()
-	defer k.writing.Unlock()
+	select {
+	case k.writing <- struct{}{}:
+	case <-q.ctx.Done():
+		return seat.ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("offer the seat %s: the broker does not take what is sent before: %w", s.ID, ctx.Err())
+	}
+	defer func() { <-k.writing }()
 	for {
 		q.mu.Lock()
 		l, changed, there := q.link, q.changed, k.newest >= s.Generation

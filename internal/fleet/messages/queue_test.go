@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,6 +305,50 @@ func TestOfferOverALinkThatEnds(t *testing.T) {
 		}
 		if l, err := q.Lease(t.Context()); err != nil || l.Seat().Generation != 1 || len(links) != 2 {
 			t.Errorf("%v, %v, over %d links", l, err, len(links))
+		}
+	})
+}
+
+// cutLink is one that takes messages no more, and does not end: as one of Service Bus, without
+// a network.
+type cutLink struct {
+	*memoryLink
+	cut *atomic.Bool
+}
+
+func (l cutLink) Send(ctx context.Context, text []byte) error {
+	if !l.cut.Load() {
+		return l.memoryLink.Send(ctx, text)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// An offer ends with its context, also while the queue has another message of its seat to send.
+func TestOfferEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, cut := &broker{queues: map[string]*content{}}, &atomic.Bool{}
+		q, err := Open(t.Context(), Options{Run: "run", Lease: time.Minute, Dial: func(_ context.Context, lost func(Delivery)) (Link, error) {
+			return cutLink{b.link("run", lost), cut}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		if err := q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		l, err := q.Lease(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut.Store(true)
+		<-l.Lost() // its next generation is to be sent from then on
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), answerTime/2)
+		defer cancel()
+		if err := q.Offer(ctx, seat.Seat{ID: "1", Generation: 2}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
 		}
 	})
 }
