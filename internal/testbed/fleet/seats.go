@@ -474,5 +474,6 @@ func (s *seats) close() error {
 			return nil
 		})
 	}
-	return errors.Join(err, s.queue.Close(), s.ledger.Finish(ctx))
+	// Whatever the queue took: the disk has a time of its own.
+	return errors.Join(err, s.queue.Close(), s.ledger.Finish(context.Background()))
 }
