@@ -56,6 +56,9 @@ const (
 	closeTime = 5 * time.Second
 	// most is how many messages are asked for in one call.
 	most = 256
+	// mostEmpty is how often in a row a receiver may bring nothing at once, and no error: of one
+	// that Service Bus has ended since it is busy azservicebus 1.11 does nothing else, for ever.
+	mostEmpty = 5
 	// tick is how often locks are looked at, and renewals how many are under way at a time.
 	tick     = time.Second
 	renewals = 32
@@ -70,20 +73,21 @@ var retries = azservicebus.RetryOptions{MaxRetries: 8, RetryDelay: 200 * time.Mi
 // link is a client with its sender and receiver, which make their connection anew by
 // themselves. It is over when they give that up.
 type link struct {
-	client   *azservicebus.Client
+	client *azservicebus.Client
+	queue  string // its name
+	lost   func(messages.Delivery)
+	ctx    context.Context
+	end    context.CancelFunc // with mu, so that no call begins after it
+	work   sync.WaitGroup     // what is done by itself, and calls
+	close  func() error
+	more   chan struct{} // has one when more was asked for
+
+	mu       sync.Mutex
 	sender   *azservicebus.Sender
 	receiver *azservicebus.Receiver
-	lost     func(messages.Delivery)
-	ctx      context.Context
-	end      context.CancelFunc // with mu, so that no call begins after it
-	work     sync.WaitGroup     // what is done by itself, and calls
-	close    func() error
-	more     chan struct{} // has one when more was asked for
-
-	mu    sync.Mutex
-	asked int                    // messages that the queue wants
-	ready []*delivery            // and those that are here for it
-	held  map[*delivery]struct{} // what is locked
+	asked    int                    // messages that the queue wants
+	ready    []*delivery            // and those that are here for it
+	held     map[*delivery]struct{} // what is locked
 }
 
 // dial connects to the queue. A lease that is shorter than a round trip is a
@@ -96,7 +100,7 @@ func dial(ctx context.Context, o Options, lost func(messages.Delivery)) (*link, 
 		// What is wrong may be part of the key.
 		return nil, errors.New("that is no connection string of Service Bus, which is Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…")
 	}
-	l := &link{client: client, lost: lost, more: make(chan struct{}, 1), held: map[*delivery]struct{}{}}
+	l := &link{client: client, queue: o.Queue, lost: lost, more: make(chan struct{}, 1), held: map[*delivery]struct{}{}}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.close = sync.OnceValue(l.finish)
 	if l.sender, err = client.NewSender(o.Queue, nil); err == nil {
@@ -187,8 +191,38 @@ func (l *link) call(ctx context.Context, do func(context.Context) error) error {
 // Send: see messages.Link.
 func (l *link) Send(ctx context.Context, text []byte) error {
 	return l.call(ctx, func(ctx context.Context) error {
-		return l.sender.SendMessage(ctx, &azservicebus.Message{Body: text}, nil)
+		sender := l.out()
+		err := sender.SendMessage(ctx, &azservicebus.Message{Body: text}, nil)
+		if err != nil {
+			l.anotherSender(sender)
+		}
+		return err
 	})
+}
+
+func (l *link) out() *azservicebus.Sender {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sender
+}
+
+func (l *link) in() *azservicebus.Receiver {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.receiver
+}
+
+// anotherSender has the next message go another way than one that failed: see mostEmpty. What is
+// under way goes on, and the client closes both.
+func (l *link) anotherSender(than *azservicebus.Sender) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sender != than {
+		return
+	}
+	if another, err := l.client.NewSender(l.queue, nil); err == nil {
+		l.sender = another
+	}
 }
 
 // Ask: see messages.Link.
@@ -213,7 +247,7 @@ func (l *link) Receive(ctx context.Context) (d messages.Delivery, err error) {
 }
 
 func (l *link) receive(ctx context.Context) (messages.Delivery, error) {
-	for {
+	for empty := 0; ; {
 		d, lacking := l.next()
 		if d != nil {
 			return d, nil
@@ -226,12 +260,44 @@ func (l *link) receive(ctx context.Context) (messages.Delivery, error) {
 				return nil, ctx.Err()
 			}
 		}
-		got, err := l.receiver.ReceiveMessages(ctx, min(lacking, most), nil)
+		began := time.Now()
+		got, err := l.in().ReceiveMessages(ctx, min(lacking, most), nil)
 		l.take(got)
-		if err != nil && len(got) == 0 {
+		switch {
+		case err != nil && len(got) == 0:
+			return nil, fmt.Errorf("receive from Service Bus: %w", err)
+		case len(got) > 0 || time.Since(began) >= tick:
+			empty = 0
+			continue
+		}
+		if empty++; empty < mostEmpty {
+			continue
+		}
+		empty = 0
+		if err := l.anotherReceiver(ctx); err != nil {
 			return nil, fmt.Errorf("receive from Service Bus: %w", err)
 		}
 	}
+}
+
+// anotherReceiver takes the place of one that brings nothing. What is locked stays locked.
+func (l *link) anotherReceiver(ctx context.Context) error {
+	another, err := l.client.NewReceiverForQueue(l.queue, nil)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	before := l.receiver
+	l.receiver = another
+	l.mu.Unlock()
+	closes, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	_ = before.Close(closes) // it is of no use
+	select {
+	case <-time.After(tick): // Service Bus is busy
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }
 
 // next is what is here for who asked, or how many messages are lacking.
@@ -321,7 +387,7 @@ func (d *delivery) plan(now time.Time) {
 func (d *delivery) renew() {
 	ctx, cancel := context.WithTimeout(d.l.ctx, dialTime)
 	defer cancel()
-	err := d.l.receiver.RenewMessageLock(ctx, d.msg, nil)
+	err := d.l.in().RenewMessageLock(ctx, d.msg, nil)
 	wrong, ok := errors.AsType[*azservicebus.Error](err)
 	switch {
 	case err == nil:
@@ -353,7 +419,7 @@ func (d *delivery) Accept(ctx context.Context) error {
 	if !d.forget() {
 		return errNotLocked
 	}
-	return d.l.call(ctx, func(ctx context.Context) error { return d.l.receiver.CompleteMessage(ctx, d.msg, nil) })
+	return d.l.call(ctx, func(ctx context.Context) error { return d.l.in().CompleteMessage(ctx, d.msg, nil) })
 }
 
 // Release: see messages.Delivery. It stays here for the next who asks: nobody else reads from
@@ -372,6 +438,6 @@ func (d *delivery) Reject(ctx context.Context, why error) error {
 	}
 	reason, text := "NotOfThisRun", why.Error()
 	return d.l.call(ctx, func(ctx context.Context) error {
-		return d.l.receiver.DeadLetterMessage(ctx, d.msg, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &text})
+		return d.l.in().DeadLetterMessage(ctx, d.msg, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &text})
 	})
 }

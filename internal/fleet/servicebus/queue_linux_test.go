@@ -120,6 +120,26 @@ func TestBrokersServiceBusLocks(t *testing.T) {
 	}
 }
 
+// Links either way that Service Bus ends since it is busy are made anew.
+func TestBrokersServiceBusBusy(t *testing.T) {
+	_, connection := servicebustest.StandIn(t, root, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := dial(ctx, Options{ConnectionString: connection, Queue: "busy", Lease: time.Minute}, func(messages.Delivery) {})
+	testutil.OK(t, err)
+	defer func() { testutil.OK(t, l.Close()) }()
+	for err = errors.New("not sent"); err != nil && ctx.Err() == nil; {
+		brief, stop := context.WithTimeout(ctx, time.Second)
+		err = l.Send(brief, []byte("text"))
+		stop()
+	}
+	testutil.OK(t, err)
+	testutil.OK(t, l.Ask(1))
+	d, err := l.Receive(ctx)
+	testutil.OK(t, err)
+	testutil.OK(t, d.Accept(ctx))
+}
+
 // Links that are closed while they connect anew, with calls under way that are given up at any
 // moment, end these and leave nothing (see TestMain).
 func TestBrokersServiceBusClosedWhileItConnects(t *testing.T) {

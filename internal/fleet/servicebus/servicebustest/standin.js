@@ -12,6 +12,10 @@ const rhea = require('rhea');
 
 const [port, lockSeconds] = process.argv.slice(2).map(Number);
 const MOST_DELIVERIES = 10;
+// The queue whose first links either way are ended, as Azure ends those that it throttles.
+const BUSY = 'busy';
+const BUSY_LINKS = 2;
+const BUSY_ERROR = { condition: 'com.microsoft:server-busy', description: 'The request was terminated because the namespace is being throttled. Error code : 50009.' };
 const container = rhea.create_container();
 container.sasl_server_mechanisms.enable_anonymous();
 const timestamps = 0x83; // the AMQP type of what is in the array "expirations"
@@ -113,6 +117,8 @@ function queue(name) {
   if (!queues.has(name)) queues.set(name, new Queue());
   return queues.get(name);
 }
+let throttled = 0;
+const throttles = (address) => address === BUSY && throttled++ < BUSY_LINKS;
 setInterval(() => queues.forEach((q) => q.expire()), 50);
 
 container.on('connection_open', ({ connection }) => connection.socket.setNoDelay(true));
@@ -124,6 +130,7 @@ container.on('sender_open', ({ sender }) => {
   for (const mode of ['snd_settle_mode', 'rcv_settle_mode']) sender.local.attach[mode] = sender.remote.attach[mode];
   if (address === '$cbs' || address.endsWith('/$management')) return;
   const of = queue(address);
+  if (throttles(address)) return sender.close(BUSY_ERROR);
   const settled = (event) => sender.on(event, ({ delivery }) => {
     of.settle(event, Buffer.from(delivery.tag).toString('hex'));
     delivery.update(true, rhea.message.accepted().described()); // receivers settle second
@@ -142,6 +149,7 @@ container.on('disconnected', ({ connection }) => {
 container.on('receiver_open', ({ receiver }) => {
   receiver.set_target({ address: receiver.target.address });
   receiver.set_source({ address: receiver.source ? receiver.source.address : undefined });
+  if (throttles(receiver.target.address)) receiver.close(BUSY_ERROR);
 });
 
 container.on('message', ({ message, receiver, connection }) => {
