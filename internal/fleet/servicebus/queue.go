@@ -51,8 +51,10 @@ func open(ctx context.Context, o Options, made func(*link)) (*messages.Queue, er
 }
 
 const (
-	// dialTime, and closeTime, are what Service Bus may take.
-	dialTime  = 20 * time.Second
+	// dialTime, renewTime and closeTime are what Service Bus may take. The first is longer than
+	// retries go on: the last of them says what is wrong.
+	dialTime  = 40 * time.Second
+	renewTime = 20 * time.Second
 	closeTime = 5 * time.Second
 	// most is how many messages are asked for in one call.
 	most = 256
@@ -385,7 +387,7 @@ func (d *delivery) plan(now time.Time) {
 // renew renews the lock, or says that there is none any more. What fails otherwise is tried
 // again at the next tick.
 func (d *delivery) renew() {
-	ctx, cancel := context.WithTimeout(d.l.ctx, dialTime)
+	ctx, cancel := context.WithTimeout(d.l.ctx, renewTime)
 	defer cancel()
 	err := d.l.in().RenewMessageLock(ctx, d.msg, nil)
 	wrong, ok := errors.AsType[*azservicebus.Error](err)

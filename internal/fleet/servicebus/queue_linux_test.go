@@ -203,3 +203,16 @@ func TestQueuesThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with a connection is what the last retry says, if there is time for it.
+func TestRetriesEndInTime(t *testing.T) {
+	const most = 1.3 // of a pause, by azservicebus
+	total := time.Duration(0)
+	for retry := range retries.MaxRetries {
+		pause := time.Duration(most * float64(retries.RetryDelay) * float64(int(2)<<retry-1))
+		total += min(pause, retries.MaxRetryDelay)
+	}
+	if total >= dialTime {
+		t.Errorf("retries go on for %v, and connecting has %v", total, dialTime)
+	}
+}
