@@ -217,10 +217,13 @@ func (s *seats) offer(ctx context.Context, want map[int]*offered) error {
 		}
 	}
 	err = each(ctx, now, func(ctx context.Context, _ int, x ledger.Seat) (err error) {
-		for range mostOffers {
+		for tries := 0; tries < mostOffers; {
 			err = s.queue.Offer(ctx, seat.Seat{ID: strconv.Itoa(x.ID), Generation: x.Generation, Body: want[x.ID].body})
 			if err == nil || ctx.Err() != nil {
 				break
+			}
+			if !errors.Is(err, context.DeadlineExceeded) { // who does not answer may be away
+				tries++
 			}
 		}
 		return err
@@ -239,8 +242,7 @@ const (
 	// mostStrays bounds how often it may give another than was offered: once is what an
 	// earlier process left there.
 	mostStrays = 3
-	// mostOffers bounds how often a seat is offered of which it is not known whether it is
-	// in the queue.
+	// mostOffers bounds how often a seat is offered that the queue answers and does not take.
 	mostOffers = 3
 )
 
