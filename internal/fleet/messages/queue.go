@@ -81,6 +81,7 @@ type Queue struct {
 	heard   time.Time     // when it sent one, or was asked again
 	waiting []chan *lease // each with room for one
 	seats   map[string]*known
+	broke   error // why a link ended last, or could not be made
 }
 
 // known is what this queue knows of a seat.
@@ -117,19 +118,22 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 // is closed.
 func (q *Queue) serve(l Link) {
 	for {
-		for {
-			msg, err := l.Receive(q.ctx)
-			if err != nil {
-				break
-			}
+		msg, err := l.Receive(q.ctx)
+		for err == nil {
 			q.delivered(l, msg)
+			msg, err = l.Receive(q.ctx)
 		}
-		q.disconnected()
+		q.disconnected(err)
 		_ = l.Close() // whatever became of it
-		for l = nil; l == nil; l, _ = q.o.Dial(q.ctx, q.lost) {
+		for l = nil; l == nil; {
 			q.pause()
 			if q.ctx.Err() != nil {
 				return
+			}
+			if l, err = q.o.Dial(q.ctx, q.lost); err != nil {
+				q.mu.Lock()
+				q.broke = err
+				q.mu.Unlock()
 			}
 		}
 		q.connected(l)
@@ -172,9 +176,9 @@ func (q *Queue) connected(l Link) {
 }
 
 // disconnected ends all leases: the broker gives them to others.
-func (q *Queue) disconnected() {
+func (q *Queue) disconnected(why error) {
 	q.mu.Lock()
-	q.link = nil
+	q.link, q.broke = nil, why
 	close(q.changed)
 	q.changed = make(chan struct{})
 	var held []*lease
@@ -435,6 +439,14 @@ func (q *Queue) Lease(ctx context.Context) (seat.Lease, error) {
 		}
 		return nil, err
 	}
+}
+
+// Broke is why the connection to the broker ended last, or could not be made again; nil if
+// neither happened.
+func (q *Queue) Broke() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.broke
 }
 
 // Emptied: see seat.Queue.

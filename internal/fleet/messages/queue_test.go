@@ -352,3 +352,35 @@ func TestOfferEnds(t *testing.T) {
 		}
 	})
 }
+
+// What ended a connection, and why there is no other, is known.
+func TestWhyAConnectionBroke(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &broker{queues: map[string]*content{}}
+		expired := errors.New("the token has expired")
+		var links []*memoryLink
+		q, err := Open(t.Context(), Options{Run: "run", Lease: time.Hour, Dial: func(_ context.Context, lost func(Delivery)) (Link, error) {
+			if len(links) == 1 {
+				return nil, expired
+			}
+			links = append(links, b.link("run", lost))
+			return links[0], nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		if err := q.Broke(); err != nil {
+			t.Errorf("before it broke: %v", err)
+		}
+		links[0].end()
+		synctest.Wait()
+		if err := q.Broke(); !errors.Is(err, errEnded) {
+			t.Errorf("at first: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := q.Broke(); !errors.Is(err, expired) {
+			t.Errorf("then: %v", err)
+		}
+	})
+}

@@ -47,9 +47,9 @@ func (b *Bed) seat(ctx context.Context, tell func([]Role)) error {
 			return err
 		case errors.Is(err, errMute):
 			if reopened++; reopened > mostStrays {
-				return fmt.Errorf("%w, opened %d times: %w", err, reopened, errShared)
+				return b.seats.reason(fmt.Errorf("%w, opened %d times: %w", err, reopened, errShared))
 			}
-			b.fleet.note("%v: it is opened anew", err)
+			b.fleet.note("%v: it is opened anew", b.seats.reason(err))
 			if err := b.seats.reopen(ctx); err != nil {
 				return err
 			}

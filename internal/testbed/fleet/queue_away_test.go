@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hopbench/hopbench/internal/fleet/ledger"
 	"github.com/hopbench/hopbench/internal/fleet/seat"
@@ -43,3 +45,37 @@ func TestOffersToAQueueThatIsAway(t *testing.T) {
 }
 
 var errRefused = errors.New("the policy may not send")
+
+// knowing is a queue that knows why its connection broke, and gives no seat.
+type knowing struct{ between }
+
+func (knowing) Broke() error { return errRefused }
+
+// What is known of why a queue gives no seats is said, next to what it may be.
+func TestWhyAQueueGivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		for _, q := range []seat.Queue{
+			&knowing{between{offer: func(ctx context.Context, _ seat.Seat) error { return waits(ctx) }}},
+			&knowing{between{
+				offer:   func(context.Context, seat.Seat) error { return nil },
+				lease:   func(ctx context.Context) (seat.Lease, error) { return nil, waits(ctx) },
+				emptied: make(chan struct{}),
+			}},
+		} {
+			s, want := offering(t, q)
+			ctx, cancel := s.patience(t.Context())
+			defer cancel()
+			err := s.offer(ctx, want)
+			if err == nil {
+				err = s.giveAll(ctx, want)
+			}
+			if err == nil || !errors.Is(err, errShared) || !strings.Contains(err.Error(), "(the connection to its broker ended last with: the policy may not send)") {
+				t.Error(err)
+			}
+		}
+	})
+}

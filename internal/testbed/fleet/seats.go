@@ -229,9 +229,19 @@ func (s *seats) offer(ctx context.Context, want map[int]*offered) error {
 		return err
 	})
 	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // what each seat says is that
+		err = s.reason(context.Cause(ctx)) // what each seat says is that
 	}
 	return err
+}
+
+// reason adds to what may be wrong with the queue why the connection to its broker ended last,
+// where its driver knows that.
+func (s *seats) reason(err error) error {
+	q, knows := s.queue.(interface{ Broke() error })
+	if !knows || q.Broke() == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w (the connection to its broker ended last with: %v)", err, q.Broke())
 }
 
 const (
@@ -311,7 +321,7 @@ func (s *seats) giveAll(ctx context.Context, want map[int]*offered) error {
 		case <-late.C:
 			return errMute
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return s.reason(context.Cause(ctx))
 		}
 		late.Reset(queueTime)
 		for more := true; more && len(all) < len(lacking); { // what else is there goes to the disk with it

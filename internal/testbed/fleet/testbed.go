@@ -203,7 +203,7 @@ func (b *Bed) Begin(ctx context.Context, trial string) error {
 		b.robbed = 0
 	}
 	if b.robbed > mostStrays {
-		return fmt.Errorf("fleet %s: seats were lost before each of the last %d trials: %w", b.fleet.Inventory.Name, b.robbed, errShared)
+		return fmt.Errorf("fleet %s: seats were lost before each of the last %d trials: %w", b.fleet.Inventory.Name, b.robbed, b.seats.reason(errShared))
 	}
 	if lost {
 		if err := b.seat(ctx, nil); err != nil {
