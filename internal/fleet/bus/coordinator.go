@@ -333,18 +333,24 @@ func (c *Coordinator) answer(who subject.Agent, m message) {
 }
 
 // Seats is the queue of a run's seats at the coordinator's broker: of a cluster, with three
-// replicas.
+// replicas. One of which no three servers are known may have fewer, or be behind one address.
 func (c *Coordinator) Seats(ctx context.Context, o SeatOptions) (*SeatQueue, error) {
 	js, err := jetstream.New(c.conn)
 	if err != nil {
 		return nil, fmt.Errorf("speak to JetStream: %w", err)
 	}
 	const enough = 3
-	if o.Replicas = 1; len(c.conn.Servers()) >= enough {
+	all := len(c.conn.Servers()) >= enough
+	clustered := all || c.conn.ConnectedClusterName() != ""
+	if o.Replicas = 1; clustered {
 		o.Replicas = enough
 	}
 	q, err := OpenSeats(ctx, js, o)
-	for began := time.Now(); o.Replicas == enough && passes(err) && time.Since(began) < electTime && ctx.Err() == nil; q, err = OpenSeats(ctx, js, o) {
+	for began := time.Now(); clustered && passes(err) && time.Since(began) < electTime && ctx.Err() == nil; q, err = OpenSeats(ctx, js, o) {
+		if lacksServers(err) && !all && o.Replicas > 1 {
+			o.Replicas = 1
+			continue
+		}
 		select {
 		case <-time.After(reconnectPause):
 		case <-ctx.Done():
@@ -368,9 +374,15 @@ const noPeers = 10005
 // server.
 func passes(err error) bool {
 	if said, is := errors.AsType[*jetstream.APIError](err); is {
-		return said.ErrorCode == noPeers || said.Code == http.StatusServiceUnavailable && !errors.Is(err, jetstream.ErrJetStreamNotEnabled)
+		return lacksServers(err) || said.Code == http.StatusServiceUnavailable && !errors.Is(err, jetstream.ErrJetStreamNotEnabled)
 	}
 	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// lacksServers says whether a cluster has too few servers for the replicas.
+func lacksServers(err error) bool {
+	said, is := errors.AsType[*jetstream.APIError](err)
+	return is && said.ErrorCode == noPeers
 }
 
 // Close ends all links, which tells the agents, and the connection.

@@ -19,27 +19,30 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// seatCluster is three servers that keep each seat thrice.
+// seatCluster is servers that keep each seat thrice, if they are three.
 type seatCluster struct {
 	t       *testing.T
-	options [3]server.Options
-	servers [3]*server.Server
+	options []server.Options
+	servers []*server.Server
 }
 
-func startSeatCluster(t *testing.T) *seatCluster {
+func startSeatCluster(t *testing.T, size int, alter ...func(*server.Options)) *seatCluster {
 	t.Helper()
-	c := &seatCluster{t: t}
-	first, err := testutil.FreePorts(6)
+	c := &seatCluster{t: t, options: make([]server.Options, size), servers: make([]*server.Server, size)}
+	first, err := testutil.FreePorts(2 * size)
 	testutil.OK(t, err)
 	var routes []*url.URL
 	for i := range c.options {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", int(first)+3+i)})
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", int(first)+size+i)})
 	}
 	for i := range c.options {
 		c.options[i] = server.Options{
 			ServerName: fmt.Sprint("node-", i), Port: int(first) + i, StoreDir: t.TempDir(),
-			Cluster: server.ClusterOpts{Name: "seats", Host: "127.0.0.1", Port: int(first) + 3 + i},
+			Cluster: server.ClusterOpts{Name: "seats", Host: "127.0.0.1", Port: int(first) + size + i},
 			Routes:  routes,
+		}
+		for _, do := range alter {
+			do(&c.options[i])
 		}
 		c.start(i)
 	}
@@ -89,7 +92,7 @@ func (c *seatCluster) ready(b seattest.Broker) {
 
 func TestBrokersNATSCluster(t *testing.T) {
 	leftovers(t)
-	c := startSeatCluster(t)
+	c := startSeatCluster(t, 3)
 	js := seatConnection(t, c.urls())
 	t.Cleanup(js.Conn().Close)
 	// All at once: it remembers the stream, and nothing of what was in it.
@@ -109,7 +112,7 @@ func TestBrokersNATSCluster(t *testing.T) {
 // A queue is opened at a cluster that has no leader, or lacks a node, as soon as it has them.
 func TestBrokersNATSClusterElects(t *testing.T) {
 	leftovers(t)
-	c := startSeatCluster(t)
+	c := startSeatCluster(t, 3)
 	js := seatConnection(t, c.urls())
 	t.Cleanup(js.Conn().Close)
 	c.ready(seatBroker(js, 1, 3, nil))
@@ -134,11 +137,30 @@ func TestBrokersNATSClusterElects(t *testing.T) {
 	testutil.OK(t, <-opened)
 }
 
+// Each seat of a cluster has three replicas, also where its servers do not tell of each other, as
+// behind one address; one where there are no three servers.
+func TestBrokersNATSClusterAtOneAddress(t *testing.T) {
+	leftovers(t)
+	for size, want := range map[int]int{2: 1, 3: 3} {
+		c := startSeatCluster(t, size, func(o *server.Options) { o.Cluster.NoAdvertise = true })
+		js := seatConnection(t, fmt.Sprintf("nats://127.0.0.1:%d", c.options[0].Port))
+		t.Cleanup(js.Conn().Close)
+		q, err := (&Coordinator{conn: js.Conn()}).Seats(t.Context(), SeatOptions{Run: "run", Lease: time.Minute, Size: 1})
+		testutil.OK(t, err)
+		stream, err := js.Stream(t.Context(), q.name)
+		testutil.OK(t, err)
+		if got := stream.CachedInfo().Config.Replicas; got != want {
+			t.Errorf("%d servers: %d replicas, want %d", size, got, want)
+		}
+		testutil.OK(t, q.Close())
+	}
+}
+
 // Clients lease, return and finish seats while one node after the other is killed and
 // comes back. No generation is leased twice, and no seat is lost.
 func TestBrokersNATSNodeDies(t *testing.T) {
 	leftovers(t)
-	c := startSeatCluster(t)
+	c := startSeatCluster(t, 3)
 	js := seatConnection(t, c.urls())
 	t.Cleanup(js.Conn().Close)
 	c.ready(seatBroker(js, 1, 3, nil))
