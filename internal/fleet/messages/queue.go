@@ -63,6 +63,8 @@ const (
 	askAgainTime = 5 * time.Second
 	// answerTime is what a broker has to take a message.
 	answerTime = 20 * time.Second
+	// mostSettled bounds how many messages are settled at a time that no client gets.
+	mostSettled = 64
 )
 
 // Queue is a seat.Queue at a broker of messages.
@@ -72,6 +74,8 @@ type Queue struct {
 	end   context.CancelFunc
 	work  sync.WaitGroup
 	empty chan struct{}
+	// settling has one for each message that is being settled and that no client gets.
+	settling chan struct{}
 
 	mu      sync.Mutex
 	closed  bool
@@ -103,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if o.Lease <= 0 {
 		return nil, fmt.Errorf("queue of seats: a lease of %v: it has to be longer than nothing", o.Lease)
 	}
-	q := &Queue{o: o, changed: make(chan struct{}), empty: make(chan struct{}, 1), seats: map[string]*known{}}
+	q := &Queue{o: o, changed: make(chan struct{}), empty: make(chan struct{}, 1), settling: make(chan struct{}, mostSettled), seats: map[string]*known{}}
 	l, err := o.Dial(ctx, q.lost)
 	if err != nil {
 		return nil, err
@@ -227,6 +231,20 @@ func (q *Queue) spawn(do func()) {
 	}
 }
 
+// settle settles a message that no client gets while others come: of thousands that an earlier
+// run has left each takes a round trip.
+func (q *Queue) settle(do func()) {
+	select {
+	case q.settling <- struct{}{}:
+	case <-q.ctx.Done():
+		return
+	}
+	q.spawn(func() {
+		defer func() { <-q.settling }()
+		do()
+	})
+}
+
 // seat is what is known of one. With q.mu.
 func (q *Queue) seat(id string) *known {
 	k := q.seats[id]
@@ -251,13 +269,13 @@ func (q *Queue) delivered(l Link, msg Delivery) {
 	if err != nil {
 		q.ask()
 		q.mu.Unlock()
-		_ = msg.Reject(q.ctx, err)
+		q.settle(func() { _ = msg.Reject(q.ctx, err) })
 		return
 	}
 	settle, superseded := func() {}, (*lease)(nil)
 	switch k := q.seat(s.ID); {
 	case s.Generation < k.newest, s.Generation == k.newest && k.done:
-		settle = func() { _ = msg.Accept(q.ctx) }
+		settle = func() { q.settle(func() { _ = msg.Accept(q.ctx) }) }
 	case s.Generation == k.newest && k.given:
 		// A message is leased once: what comes again becomes the next generation.
 		superseded = k.holder

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type broker struct {
 	// locks has links outlive what the broker remembers.
 	locks bool
+	// far is how long it takes until a message is settled.
+	far time.Duration
 
 	mu     sync.Mutex
 	queues map[string]*content // by the name of the run
@@ -162,6 +165,7 @@ func (d *memoryDelivery) Text() []byte { return []byte(d.text) }
 
 // settle takes a message from its link, and puts it back if it is to come again.
 func (d *memoryDelivery) settle(again bool) error {
+	time.Sleep(d.l.b.far)
 	d.l.b.mu.Lock()
 	defer d.l.b.mu.Unlock()
 	if !d.l.held[d] {
@@ -381,6 +385,37 @@ func TestWhyAConnectionBroke(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := q.Broke(); !errors.Is(err, expired) {
 			t.Errorf("then: %v", err)
+		}
+	})
+}
+
+// What an earlier run has left in thousands keeps nobody waiting for long, although each message
+// takes a round trip to be settled.
+func TestThousandsThatAnotherRunLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &broker{far: 50 * time.Millisecond, queues: map[string]*content{}}
+		m := b.of("run")
+		for i := range 5000 {
+			text, err := seat.Encode([]string{"earlier", "run"}[i%2], seat.Seat{ID: strconv.Itoa(i / 2), Generation: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.waiting = append(m.waiting, string(text))
+		}
+		q, err := b.open(t.Context(), "run", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		for id := range 2500 {
+			if err := q.Offer(t.Context(), seat.Seat{ID: strconv.Itoa(id), Generation: 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if l, err := q.Lease(ctx); err != nil || l.Seat().Generation != 2 {
+			t.Errorf("%v, %v", l, err)
 		}
 	})
 }
