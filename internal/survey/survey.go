@@ -5,6 +5,7 @@ package survey
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -141,6 +142,20 @@ func noServer(done []Step) bool {
 		}
 	}
 	return false
+}
+
+// Unserved is the first test that found no server, unless another test used it: of a profile,
+// whose other tests were left out for it, without exception.
+func Unserved(done []Step, profile bool) (Step, bool) {
+	for _, s := range done {
+		used := func(other Step) bool {
+			return !profile && other.counts() && !needsNoServer(other.Test.Spec.Kind) && other.Test.Spec.Tool == s.Test.Spec.Tool
+		}
+		if s.NoServer != "" && !slices.ContainsFunc(done, used) {
+			return s, true
+		}
+	}
+	return Step{}, false
 }
 
 func needsNoServer(name measurement.Kind) bool {

@@ -79,7 +79,7 @@ func (p *Plan) Next() (experiment.PlannedTrial, bool) {
 // is nothing to repeat.
 func (p *Plan) further() []experiment.PlannedTrial {
 	out := []experiment.PlannedTrial{}
-	if noServer(p.steps) {
+	if p.unserved() {
 		return out
 	}
 	for block := 2; block <= p.blocks; block++ {
@@ -88,6 +88,16 @@ func (p *Plan) further() []experiment.PlannedTrial {
 		}
 	}
 	return out
+}
+
+// unserved says that no server could be used. Of tests that were chosen, one may have failed to
+// connect where others did, or need another program; a profile does nothing more with a server
+// that one of its tests could not use.
+func (p *Plan) unserved() bool {
+	if _, profile := p.sequence.(Options); profile {
+		return noServer(p.steps)
+	}
+	return noServer(p.steps) && !slices.ContainsFunc(p.steps, func(s Step) bool { return s.counts() && !needsNoServer(s.Test.Spec.Kind) })
 }
 
 func (p *Plan) planned(block, order int, test result.TestInfo) experiment.PlannedTrial {
@@ -116,7 +126,8 @@ func (p *Plan) Left() []experiment.PlannedTrial {
 	for _, test := range tests {
 		left = append(left, p.planned(1, 0, test))
 	}
-	if noServer(p.steps) {
+	needs := func(test result.TestInfo) bool { return !needsNoServer(test.Spec.Kind) }
+	if p.unserved() && !slices.ContainsFunc(tests, needs) {
 		return left
 	}
 	for _, s := range p.steps {

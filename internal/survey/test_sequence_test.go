@@ -6,11 +6,13 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/result"
@@ -70,6 +72,32 @@ func TestPlanWithoutAServer(t *testing.T) {
 	unauthorized := fmt.Errorf("wrapped: %w", &probe.Error{Reason: probe.Unauthorized, Err: errors.New("no")})
 	if done := do(t, NewPlan("p", Options{}, 3, 1), failed, unauthorized); len(done) != 3 {
 		t.Errorf("%d trials: %+v", len(done), done)
+	}
+}
+
+// Tests are repeated of which one found no server and another did: it may have been one packet
+// that was lost, or each may need a server of its own.
+func TestPlanRepeatsWhatOneServerAnswered(t *testing.T) {
+	tests := List{{Name: "tcp", Spec: measurement.Spec{Kind: measurement.TCP}}, {Name: "rr", Spec: measurement.Spec{Kind: measurement.RR}}}
+	silent := &probe.Error{Op: "connect", Reason: probe.TimedOut, Err: &net.OpError{Op: "dial", Net: "tcp4", Err: os.ErrDeadlineExceeded}}
+	for name, want := range map[string]int{"tcp": 6, "rr": 6, "tcp rr": 2} {
+		p, done := NewPlan("p", tests, 3, 1), 0
+		for next, ok := p.Next(); ok; next, ok = p.Next() {
+			if len(p.Left()) == 0 {
+				t.Fatalf("no server for %s: nothing is left before trial %d", name, done+1)
+			}
+			fails := next.Block == 1 && strings.Contains(name, next.Test)
+			trial := measurement.Trial{ID: next.ID, Block: next.Block, Test: next.Test, Gate: measurement.Gate{Passed: !fails}}
+			if fails {
+				p.Done(trial, silent)
+			} else {
+				p.Done(trial, nil)
+			}
+			done++
+		}
+		if done != want || len(p.Left()) > 0 {
+			t.Errorf("no server for %s: %d trials and %d left, want %d", name, done, len(p.Left()), want)
+		}
 	}
 }
 

@@ -313,8 +313,8 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 // notes is what a reader must know of the tests as a whole.
 func (f *testFlags) notes(to Target, isProfile bool, done []survey.Step) []string {
 	var notes []string
-	if i := slices.IndexFunc(done, func(s survey.Step) bool { return s.NoServer != "" }); i >= 0 {
-		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.Name, to.Port, f.remedy(done[i])))
+	if step, ok := survey.Unserved(done, isProfile); ok {
+		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.Name, to.Port, f.remedy(step)))
 	}
 	if !isProfile {
 		return notes

@@ -168,6 +168,23 @@ func TestNoStockServer(t *testing.T) {
 	}
 }
 
+// A test that could not connect where another did is repeated with it, and no server is said
+// to be missing.
+func TestOneTestThatCouldNotConnect(t *testing.T) {
+	silent := &probe.Error{Op: "connect", Reason: probe.TimedOut, Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}}
+	failed := false
+	out, _, err := measured(t, t.Context(), "--only tcp,rr --blocks 6", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+		if !failed {
+			failed = true
+			return measurement.Outcome{}, silent
+		}
+		return directtest.Path(ctx, r, progress)
+	})
+	if err == nil || !strings.Contains(err.Error(), "1 of 12 tests gave no result that counts") || strings.Contains(out, "No server could be used") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // What to do is of the server that the test needs, whatever others of the command line need.
 func TestNoServerOfTheTest(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
