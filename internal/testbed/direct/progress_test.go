@@ -56,6 +56,30 @@ func TestPartsOfATest(t *testing.T) {
 	}
 }
 
+// Nothing is told of flows of which the system does not know what moved: not that it is nothing,
+// nor a part of them for all.
+func TestPartsOfFlowsThatAreNotKnown(t *testing.T) {
+	known := func() (session.FlowCount, bool) { return session.FlowCount{Bytes: 1e6}, true }
+	unknown := func() (session.FlowCount, bool) { return session.FlowCount{}, false }
+	for _, c := range []struct {
+		flows []session.ReadFlow
+		told  bool
+	}{{[]session.ReadFlow{unknown}, false}, {[]session.ReadFlow{unknown, known}, false}, {[]session.ReadFlow{known}, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			told := 0
+			w := &direct.Watch{Every: time.Second, Tell: func(direct.Part) { told++ }, Run: func(_ context.Context, req probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+				defer req.Watch(time.Now(), c.flows)()
+				time.Sleep(2500 * time.Millisecond)
+				return measurement.Outcome{}, nil
+			}}
+			_, _ = w.Do(t.Context(), probe.Request{Spec: measurement.Spec{Kind: measurement.TCP}}, nil)
+			if (told > 0) != c.told {
+				t.Errorf("of %d flows %d parts are told", len(c.flows), told)
+			}
+		})
+	}
+}
+
 // What moved until a test failed is kept, also of a flow whose socket is gone by then, until
 // the next test.
 func TestWhatMovedUntilATestFailed(t *testing.T) {
