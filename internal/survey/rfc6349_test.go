@@ -96,6 +96,28 @@ func TestRatingsAgainstAGivenRate(t *testing.T) {
 	}
 }
 
+// Where the reverse direction carries less, segments are bounded, and the packets that carry
+// them are smaller than the path MTU: a link that they fill is ideal.
+func TestRatingsOfBoundedSegments(t *testing.T) {
+	for ipHeader, mss := range map[int]int64{20: 1348, 40: 1328} {
+		done := take(t, Options{}, perFlow(1e9, 3e9).withMTU(1500, 1400, ipHeader, measurement.MTUSearch))
+		for i := range done {
+			if done[i].Test.Spec.Kind == measurement.TCP {
+				done[i].Trial.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{MSS: mss, PathMTU: 1500}}}
+			}
+		}
+		ratings := Ratings(100e6, done)
+		if len(ratings) == 0 {
+			t.Fatal("nothing is rated")
+		}
+		for _, r := range ratings {
+			if want := 100e6 * float64(mss) / 1438; math.Abs(r.Ideal-want) > 1 {
+				t.Errorf("%s, a header of %d bytes: an ideal of %v, want %v", r.Test, ipHeader, r.Ideal, want)
+			}
+		}
+	}
+}
+
 // Whatever comes back, no rating is a number that JSON cannot carry.
 func TestRatingsAreFinite(t *testing.T) {
 	for _, v := range []float64{0, -1, math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64, math.MaxFloat64} {
