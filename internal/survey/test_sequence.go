@@ -58,13 +58,24 @@ func NewPlan(path string, s Sequence, blocks int, seed uint64) *Plan {
 // Steps are the tests of the first block that were done.
 func (p *Plan) Steps() []Step { return p.steps }
 
-// Current is the test of the first block that is next; false when there is none.
-func (p *Plan) Current() (result.TestInfo, bool) { return p.sequence.Next(p.steps) }
+// Current is the test that is next, or under way, and of which block; false when there is
+// none.
+func (p *Plan) Current() (test result.TestInfo, block int, ok bool) {
+	if p.again == nil {
+		test, ok = p.sequence.Next(p.steps)
+		return test, 1, ok
+	}
+	if i := p.done - len(p.steps); i < len(p.again) {
+		s, ok := find(p.steps, p.again[i].Test)
+		return s.Test, p.again[i].Block, ok
+	}
+	return test, 0, false
+}
 
 // Next is the next trial to do; false when there is none.
 func (p *Plan) Next() (experiment.PlannedTrial, bool) {
 	if p.again == nil {
-		if test, ok := p.Current(); ok {
+		if test, _, ok := p.Current(); ok {
 			return p.planned(1, p.done+1, test), true
 		}
 		p.again = p.further()
@@ -110,7 +121,7 @@ func (p *Plan) planned(block, order int, test result.TestInfo) experiment.Planne
 // Done hears of a trial; err is why its test failed.
 func (p *Plan) Done(t measurement.Trial, err error) {
 	if p.again == nil {
-		test, _ := p.Current()
+		test, _, _ := p.Current()
 		p.steps = append(p.steps, Step{Test: test, Trial: t, NoServer: NoServer(err)})
 	}
 	p.done++

@@ -197,8 +197,7 @@ func (r *hostRun) part(p direct.Part) {
 	defer r.mu.Unlock()
 	r.live.Clear()
 	if !r.told {
-		test, _ := r.plan.Current()
-		r.summary.Row(test.Title, "live: what the receiving kernel acknowledged")
+		r.summary.Row(r.current().Title, "live: what the receiving kernel acknowledged")
 		r.told = true
 	}
 	r.summary.Below(summary.Interval(p.From, p.To, float64(p.Bytes)))
@@ -232,9 +231,7 @@ func (r *hostRun) event(e runner.Event) {
 		_ = r.store.SetHead(r.head)
 	}
 	test, _ := r.test(e.Trial.Test)
-	if r.head.Blocks > 1 {
-		test.Title += fmt.Sprintf(" (%d/%d)", e.Trial.Block, r.head.Blocks)
-	}
+	test = r.numbered(test, e.Trial.Block)
 	r.summary.Trial(test, *e.Finished, r.told)
 	if moved := r.watch.Failed(); moved.Bytes > 0 {
 		r.summary.Row(test.Title+", until then", acknowledged(moved))
@@ -244,7 +241,7 @@ func (r *hostRun) event(e runner.Event) {
 
 // stopped shows what there is of a test that was stopped.
 func (r *hostRun) stopped(s *direct.Stopped) {
-	test, _ := r.plan.Current()
+	test := r.current()
 	test.Title += ", stopped"
 	switch {
 	case s == nil:
@@ -265,9 +262,24 @@ func (r *hostRun) test(name string) (result.TestInfo, bool) {
 	steps := r.plan.Steps()
 	i := slices.IndexFunc(steps, func(s survey.Step) bool { return s.Test.Name == name })
 	if i < 0 {
-		return r.plan.Current()
+		test, _, ok := r.plan.Current()
+		return test, ok
 	}
 	return steps[i].Test, true
+}
+
+// current is the test under way, with the title of its row.
+func (r *hostRun) current() result.TestInfo {
+	test, block, _ := r.plan.Current()
+	return r.numbered(test, block)
+}
+
+// numbered is a test whose title says which of several blocks it is of.
+func (r *hostRun) numbered(test result.TestInfo, block int) result.TestInfo {
+	if r.head.Blocks > 1 {
+		test.Title += fmt.Sprintf(" (%d/%d)", block, r.head.Blocks)
+	}
+	return test
 }
 
 // end shows and keeps the result of what was done.

@@ -240,6 +240,31 @@ func TestAFailedTestShowsWhatMoved(t *testing.T) {
 	}
 }
 
+// What is shown of a test while it goes on, and of one that is stopped, has the test's name and
+// block also when the tests are repeated.
+func TestRepeatedTestsAreNamedWhileTheyGoOn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	tests := 0
+	out, _, err := measured(t, ctx, "--only tcp -P 1 -i 0.1 --blocks 3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+		ended := r.Watch(time.Now().Add(-time.Second), []session.ReadFlow{func() (session.FlowCount, bool) { return session.FlowCount{Bytes: 1e9}, true }})
+		defer ended()
+		if tests++; tests == 2 {
+			cancel()
+			return measurement.Outcome{}, ctx.Err()
+		}
+		return directtest.Path(ctx, r, progress)
+	})
+	for _, want := range []string{"\n1 flow (1/3)      live: ", "\n1 flow (2/3)      live: ", "\n1 flow (2/3), stopped "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "stopped after 1 test") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestSingleTestsAreNotRated(t *testing.T) {
 	out, _, err := measured(t, t.Context(), "--only tcp,rr -P 2 -R", directtest.Path)
 	if err != nil || strings.Contains(out, "RFC 6349") || !strings.Contains(out, "\n2 flows, reverse ") || !strings.Contains(out, "\nlatency ") {
