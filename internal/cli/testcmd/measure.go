@@ -173,8 +173,10 @@ func measureHost(ctx context.Context, s base.Streams, f *testFlags, to Target, t
 	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), source, hostinfo.Version()))
 	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
 	r.live.Clear()
-	r.progress.Ended(cmp.Or(runErr, ctx.Err()))
-	return r.end(ctx, runErr)
+	early := cmp.Or(runErr, ctx.Err())
+	err = r.end(ctx, runErr)
+	r.progress.Ended(early) // the report is written
+	return err
 }
 
 // head is that of a run of hopbench test that begins now.

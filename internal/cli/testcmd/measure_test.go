@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,14 @@ import (
 // measured is what one command line prints, over a fake path.
 func measured(t *testing.T, ctx context.Context, line string, run direct.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
+	stream := event.NewStream()
+	defer stream.Close()
+	return measuredOn(t, ctx, stream, line, run)
+}
+
+// measuredOn is measured, with the stream of its events.
+func measuredOn(t *testing.T, ctx context.Context, stream *event.Stream, line string, run direct.RunFunc) (stdout, stderr string, err error) {
+	t.Helper()
 	f, err := parse(t, line)
 	testutil.OK(t, err)
 	to, err := f.target("127.0.0.1:9", f.Port)
@@ -39,8 +48,7 @@ func measured(t *testing.T, ctx context.Context, line string, run direct.RunFunc
 	testutil.OK(t, err)
 	todo, err := f.sequence(kinds)
 	testutil.OK(t, err)
-	f.stream = event.NewStream()
-	defer f.stream.Close()
+	f.stream = stream
 	var out, errors bytes.Buffer
 	err = measureHost(ctx, base.Streams{Out: &out, Err: &errors}, f, to, todo, run)
 	return out.String(), errors.String(), err
@@ -282,6 +290,38 @@ func TestKeptTests(t *testing.T) {
 	r, err := runs.Load(t.Context(), dir)
 	if err != nil || !r.Complete || len(r.Trials) != 12 || len(r.Tests) != 2 || len(r.Attributions) != 1 {
 		t.Fatalf("%v, %+v", err, r)
+	}
+}
+
+// Who hears that a run is over finds its report.
+func TestReportIsWrittenWhenTheRunHasEnded(t *testing.T) {
+	for _, line := range []string{"--only rr", "--only rr --versus 127.0.0.3"} {
+		dir, stream := filepath.Join(t.TempDir(), "kept"), event.NewStream()
+		reader, found := stream.Follow(), make(chan error, 1)
+		go func() {
+			for {
+				events, err := reader.Next(t.Context())
+				if err != nil {
+					found <- err
+					return
+				}
+				if i := slices.IndexFunc(events, func(e event.Event) bool { return e.Code == event.RunEnded }); i >= 0 {
+					_, err := os.Stat(filepath.Join(dir, runs.ResultFile))
+					found <- err
+					return
+				}
+			}
+		}()
+		run := measuredOn
+		if strings.Contains(line, "--versus") {
+			run = versusMeasuredOn
+		}
+		_, _, err := run(t, t.Context(), stream, line+" -o "+dir, directtest.Path)
+		testutil.OK(t, err)
+		stream.Close()
+		if err := <-found; err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }
 

@@ -136,9 +136,11 @@ func (c *comparison) measure(ctx context.Context, s base.Streams, run direct.Run
 		},
 	})
 	others.Leave()
-	r.progress.Ended(cmp.Or(runErr, ctx.Err()))
 	r.progress.End()
-	return r.end(ctx, s, f, runErr)
+	early := cmp.Or(runErr, ctx.Err())
+	err = r.end(ctx, s, f, runErr)
+	r.progress.Ended(early) // the report is written
+	return err
 }
 
 // event shows a step.

@@ -130,10 +130,17 @@ func TestComparisonsAreWholeExperiments(t *testing.T) {
 // versusMeasured is what a comparison prints over fake paths.
 func versusMeasured(t *testing.T, ctx context.Context, line string, run direct.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
+	stream := event.NewStream()
+	defer stream.Close()
+	return versusMeasuredOn(t, ctx, stream, line, run)
+}
+
+// versusMeasuredOn is versusMeasured, with the stream of its events.
+func versusMeasuredOn(t *testing.T, ctx context.Context, stream *event.Stream, line string, run direct.RunFunc) (stdout, stderr string, err error) {
+	t.Helper()
 	c, err := compared(t, "127.0.0.2:9", line)
 	testutil.OK(t, err)
-	c.flags.stream = event.NewStream()
-	defer c.flags.stream.Close()
+	c.flags.stream = stream
 	var out, shown bytes.Buffer
 	c.watch = func(*store.Head, string, *live.Progress) *live.Neighbours { return &live.Neighbours{} }
 	err = c.measure(ctx, base.Streams{Out: &out, Err: &shown}, run)
