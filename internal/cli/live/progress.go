@@ -23,24 +23,32 @@ type Progress struct {
 
 	stop    context.CancelFunc // of the terminal's reader
 	reading sync.WaitGroup
+
+	mu       sync.Mutex // of the terminal
+	terminal *terminalView
 }
 
 // NewProgress shows what a stream is told from now on, at w. The caller ends it.
 func NewProgress(w io.Writer, quiet bool, stream *event.Stream) *Progress {
-	p := &Progress{Stream: stream, step: runner.Publish(stream), began: time.Now()}
-	reader, terminal := stream.Follow(), &terminalView{w: w, quiet: quiet, live: NewLine(w, quiet)}
+	p := &Progress{
+		Stream: stream, step: runner.Publish(stream), began: time.Now(),
+		terminal: &terminalView{w: w, quiet: quiet, live: NewLine(w, quiet)},
+	}
+	reader := stream.Follow()
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(context.Background())
 	p.reading.Go(func() {
-		defer terminal.live.Clear()
+		defer p.Above(func() {})
 		for {
 			events, err := reader.Next(ctx)
 			if err != nil {
 				return // there is nothing more to read
 			}
+			p.mu.Lock()
 			for _, e := range events {
-				terminal.show(e)
+				p.terminal.show(e)
 			}
+			p.mu.Unlock()
 		}
 	})
 	return p
@@ -75,6 +83,14 @@ func (p *Progress) Facts(facts []string) {
 	for _, fact := range facts {
 		p.publish(event.Event{Code: event.Note, Text: fact})
 	}
+}
+
+// Above has something printed where the live line is, which comes back below it.
+func (p *Progress) Above(print func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.terminal.live.Clear()
+	print()
 }
 
 // Event tells one step.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -61,6 +62,24 @@ func TestProgressOfACompleteRun(t *testing.T) {
 	if s := stream.State(); s.Done != 1 || s.Left != 0 || !s.End.Complete {
 		t.Errorf("%+v, %+v", s, s.End)
 	}
+}
+
+// What is printed while the live line is shown takes its place.
+func TestAboveTheLiveLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told bytes.Buffer
+		stream := event.NewStream()
+		defer stream.Close()
+		show := NewProgress(&told, false, stream)
+		show.terminal.live.Shown = true
+		show.Event(runner.Event{Trial: experiment.PlannedTrial{ID: "b01-a-x", Block: 1, Path: "a", Test: "x"}, Planned: 1})
+		synctest.Wait()
+		show.Above(func() { told.WriteString("a row\n") })
+		show.End()
+		if text := told.String(); !strings.Contains(text, "0:00 left  a x\r\x1b[Ja row\n") {
+			t.Errorf("%q", text)
+		}
+	})
 }
 
 func TestQuietProgress(t *testing.T) {

@@ -152,7 +152,7 @@ func (r *versusRun) event(e runner.Event) {
 	for _, test := range r.head.Test.Tests {
 		if test.Name == e.Trial.Test {
 			test.Title = fmt.Sprintf("%s, %s (%d/%d)", test.Title, e.Trial.Path, e.Trial.Block, r.e.Blocks)
-			r.trials.Trial(test, *e.Finished, false)
+			r.progress.Above(func() { r.trials.Trial(test, *e.Finished, false) })
 		}
 	}
 }
