@@ -65,6 +65,9 @@ func (w way) other(text string) (way, error) {
 			var to Target
 			var device string
 			to, device, err = SplitTarget(value, w.Port)
+			if strings.Contains(to.Name, "%") {
+				device = "" // an address on a link has its interface itself
+			}
 			w.Port, w.Name, w.device = to.Port, cmp.Or(to.Name, w.Name), cmp.Or(device, w.device)
 			given["device"] = given["device"] || device != ""
 		case "port":
@@ -85,6 +88,12 @@ func (w way) other(text string) (way, error) {
 		if err != nil {
 			return wrong("%w", err)
 		}
+	}
+	if _, link, on := strings.Cut(w.Name, "%"); on && w.device != "" && w.device != link {
+		if given["device"] {
+			return wrong("%s is an address on the link of %s; write the one on that of %s", w.Name, link, w.device)
+		}
+		w.device = "" // which is of the other HOST
 	}
 	return w, nil
 }
