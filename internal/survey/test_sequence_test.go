@@ -101,6 +101,14 @@ func TestPlanRepeatsWhatOneServerAnswered(t *testing.T) {
 	}
 }
 
+// Until a test that explains has ended, it is left.
+func TestPlanForeseesATestThatExplains(t *testing.T) {
+	tests := List{{Name: "tcp", Spec: measurement.Spec{Kind: measurement.TCP}.Defaults()}}
+	if done := do(t, NewPlan("path", Explained{tests}, 1, 1), limited(false), nil); len(done) != 3 {
+		t.Errorf("%d trials: %+v", len(done), done)
+	}
+}
+
 // A test that lacks one more connection shows that there is a server.
 func TestServerThatAllowsNoMoreConnections(t *testing.T) {
 	first := &probe.Error{Op: "connect", Reason: probe.TimedOut, Err: &net.OpError{Op: "dial", Net: "tcp4", Err: os.ErrDeadlineExceeded}}

@@ -51,7 +51,13 @@ func (e Explained) Next(done []Step) (result.TestInfo, bool) {
 	return result.TestInfo{}, false
 }
 
-// Left are the tests that were not done.
+// Left are the tests that were not done; of those that explain, the one that is next.
 func (e Explained) Left(done []Step) []result.TestInfo {
-	return e.List.Left(done[:min(len(done), len(e.List))])
+	if len(done) < len(e.List) {
+		return e.List.Left(done)
+	}
+	if test, ok := e.Next(done); ok {
+		return []result.TestInfo{test}
+	}
+	return nil
 }
