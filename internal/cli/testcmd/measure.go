@@ -25,6 +25,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/summary"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
@@ -300,9 +301,9 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	} else {
 		err = r.summary.End(result)
 	}
-	if r.head.Blocks > 1 && !f.json && !f.markdown {
+	if r.head.Blocks > 1 && !f.json {
 		fmt.Fprintln(r.Out)
-		err = errors.Join(err, runs.Print(r.Out, result, f.verbose))
+		err = errors.Join(err, f.print(r.Out, result))
 	}
 	if r.store != nil {
 		runs.TellReport(r.Streams, r.store.Dir())
@@ -322,6 +323,14 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 		err = errors.Join(fmt.Errorf("%d of %d tests gave no result that counts", failed, len(result.Trials)), err)
 	}
 	return err
+}
+
+// print prints the report of tests that were repeated.
+func (f *testFlags) print(w io.Writer, r *result.Result) error {
+	if f.markdown {
+		return markdown.Write(w, r)
+	}
+	return runs.Print(w, r, f.verbose)
 }
 
 // notes is what a reader must know of the tests as a whole.

@@ -325,6 +325,14 @@ func TestReportIsWrittenWhenTheRunHasEnded(t *testing.T) {
 	}
 }
 
+// Tests that are repeated have their medians below the summary in Markdown, too.
+func TestRepeatedTestsInMarkdown(t *testing.T) {
+	out, _, err := measured(t, t.Context(), "--only tcp,rr --blocks 6 --markdown", directtest.Path)
+	if err != nil || !strings.Contains(out, "| 1 flow (6/6) |") || !strings.Contains(out, "95 % interval") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
 // A kept profile is rated whenever it is read, one that was stopped is not whole.
 func TestKeptProfile(t *testing.T) {
 	for _, stopped := range []bool{false, true} {

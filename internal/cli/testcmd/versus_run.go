@@ -16,7 +16,6 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/data"
-	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/summary"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
@@ -173,10 +172,8 @@ func (r *versusRun) end(ctx context.Context, s base.Streams, f *testFlags, runEr
 		err = data.Write(s.Out, result)
 	case done == 0 || r.planner.unserved != "":
 		// There is nothing to read in it.
-	case f.markdown:
-		err = markdown.Write(s.Out, result)
 	default:
-		err = runs.Print(s.Out, result, f.verbose)
+		err = f.print(s.Out, result)
 	}
 	if r.store != nil {
 		runs.TellReport(s, r.store.Dir())
