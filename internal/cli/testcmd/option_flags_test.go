@@ -278,13 +278,18 @@ func TestWhomAStockServerIs(t *testing.T) {
 		{"", []string{"host"}, Target{"host", measurement.DefaultPort}, ""},
 		{"--ftp-server host --ftp-path /x", nil, Target{"host", ftpPort}, ""},
 		{"--ftp-server host:2121 --ftp-path /x", nil, Target{"host", 2121}, ""},
+		{"-p 99", []string{"host"}, Target{"host", 99}, ""},
+		{"-p 99", []string{"host:99"}, Target{"host", 99}, ""},
+		{"-p 99", []string{"host:98"}, Target{}, "do not name one port"},
+		{"-p 2121 --ftp-server host --ftp-path /x", nil, Target{"host", 2121}, ""},
+		{"-p 2121 --ftp-server host:21 --ftp-path /x", nil, Target{}, "do not name one port"},
 		{"--ftp-server host", nil, Target{}, "give --ftp-path"},
 		{"--ftp-server host --ftp-path /x", []string{"other"}, Target{}, "two hosts"},
 		{"--ftp-user me", []string{"host"}, Target{}, "--ftp-server"},
 	} {
 		f, err := parse(t, c.line)
 		testutil.OK(t, err)
-		got, err := f.whom(c.args)
+		got, err := f.whom(c.args, strings.HasPrefix(c.line, "-p"))
 		if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s %v: %v, %v", c.line, c.args, got, err)
 		}

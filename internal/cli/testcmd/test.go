@@ -105,7 +105,7 @@ docs/test.md explains every flag and every line of the summary.`,
 			if f.blocks < 1 || f.blocks > maxTestBlocks {
 				return base.Usage(fmt.Errorf("--blocks %d: do the tests 1 to %d times", f.blocks, maxTestBlocks))
 			}
-			to, err := f.whom(args)
+			to, err := f.whom(args, c.Flags().Changed("port"))
 			if err == nil {
 				err = f.Check(to)
 			}
@@ -186,20 +186,29 @@ func (f *testFlags) define(c *cobra.Command) {
 // ftpPort is where FTP servers listen (RFC 959).
 const ftpPort = 21
 
-// whom is the host that is measured to: a stock FTP server has a flag of its own.
-func (f *testFlags) whom(args []string) (Target, error) {
+// whom is the host that is measured to: a stock FTP server has a flag of its own. The port may
+// be a flag's, too.
+func (f *testFlags) whom(args []string, portGiven bool) (Target, error) {
 	server, path := value[string](f.options, "ftp-server"), value[string](f.options, "ftp-path")
 	switch {
 	case server == "" && path+value[string](f.options, "ftp-user")+value[string](f.options, "ftp-password-file")+value[string](f.options, "ftp-crc32") != "":
 		return Target{}, errors.New("--ftp-path, --ftp-user, --ftp-password-file and --ftp-crc32 belong to a stock server; name it with --ftp-server")
-	case server == "":
-		return f.target(args[0], f.Port)
-	case len(args) > 0:
+	case server != "" && len(args) > 0:
 		return Target{}, fmt.Errorf("%s and --ftp-server %s name two hosts; leave one out", args[0], server)
-	case path == "":
+	case server != "" && path == "":
 		return Target{}, errors.New("--ftp-server needs the file to fetch from it; give --ftp-path")
 	}
-	return f.target(server, ftpPort)
+	host, port := server, f.Port
+	if server == "" {
+		host = args[0]
+	} else if !portGiven {
+		port = ftpPort
+	}
+	to, err := f.target(host, port)
+	if err == nil && portGiven && to.Port != f.Port {
+		return to, fmt.Errorf("%s and --port %d do not name one port", host, f.Port)
+	}
+	return to, err
 }
 
 // target takes HOST[%DEVICE][:PORT] apart; a device becomes that of the tests.
