@@ -28,7 +28,8 @@ func (v *OptionValue) Set(text string) (err error) {
 	switch v.Flag.Type {
 	case kind.Truth:
 		var given bool
-		if given, err = strconv.ParseBool(text); given {
+		given, err = strconv.ParseBool(text)
+		if v.Value = nil; given { // the last one holds
 			v.Value = given
 		}
 		return err

@@ -1,6 +1,7 @@
 package base
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -76,6 +77,16 @@ func TestValues(t *testing.T) {
 			t.Errorf("%v %q: %v", c.typ, c.text, err)
 		} else if err == nil && got != c.want {
 			t.Errorf("%v %q is %v, want %v", c.typ, c.text, got, c.want)
+		}
+	}
+}
+
+// Of a flag that is given twice the last one holds.
+func TestLastValueHolds(t *testing.T) {
+	v := OptionValue{Flag: kind.Flag{Type: kind.Truth}}
+	for text, want := range map[string]any{"true": true, "false": nil} {
+		if err := errors.Join(v.Set("true"), v.Set(text)); err != nil || v.Value != want {
+			t.Errorf("true, then %s: %v, %v", text, v.Value, err)
 		}
 	}
 }
