@@ -39,6 +39,9 @@ func doctorCommand(s base.Streams) *cobra.Command {
 				}
 			}
 			for f := range lab.Check(c.Context()) {
+				if c.Context().Err() != nil { // it finds what was stopped missing
+					return errors.New("stopped before everything was tried")
+				}
 				tell(f)
 			}
 			for _, f := range machine() {
