@@ -104,10 +104,16 @@ func FlagError(c *cobra.Command, err error) error {
 	return Usage(fmt.Errorf("%w; %s", err, see))
 }
 
+// likeIPerf3 says whether a command is one that a user of iperf3 would write: another means something
+// else by a flag of that name.
+func likeIPerf3(c *cobra.Command) bool {
+	return !c.HasParent() || c.Name() == "test" || c.Name() == "serve"
+}
+
 // insteadOf is what to write for a flag that a command does not have, if that is known.
 func insteadOf(c *cobra.Command, written string) string {
 	for _, f := range iperf3Flags {
-		if written == "--"+f.name || f.short != "" && written == "-"+f.short {
+		if likeIPerf3(c) && (written == "--"+f.name || f.short != "" && written == "-"+f.short) {
 			return f.instead
 		}
 	}
