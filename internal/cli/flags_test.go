@@ -101,6 +101,7 @@ func TestFlagErrors(t *testing.T) {
 		"test h --xyzzy":                       "see hopbench test --help",
 		"test h -c -5":                         "write 1 or more, or leave it out; see hopbench test --help",
 		"test h -c 2.5":                        "it is not a number that this flag takes; see hopbench test --help",
+		"serve --max-duration 60":              "it has no unit; write it as in 90s",
 		"export . --file x":                    "export has no --file; see hopbench export --help",
 		"results --title x":                    "see hopbench results --help",
 		"export . --to postgres":               "--connection-file is missing",

@@ -139,6 +139,9 @@ func insteadOf(c *cobra.Command, written string) string {
 // numberError is what is wrong with a number, without the name of the function that reads
 // numbers.
 func numberError(err error) error {
+	if strings.HasPrefix(err.Error(), "time: missing unit") {
+		return errors.New("it has no unit; write it as in 90s, 10m or 2h")
+	}
 	for _, function := range []string{"strconv.", "time: "} {
 		if strings.HasPrefix(err.Error(), function) {
 			return errors.New("it is not a number that this flag takes")
