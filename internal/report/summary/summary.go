@@ -33,8 +33,9 @@ type Options struct {
 // pasted into a ticket.
 const summaryWidth = 98
 
-// labelColumns is the width of the first column.
-const labelColumns = 18
+// labelColumns is the width of the first column, which longer labels exceed, and leastText the
+// columns that these leave for the text: others have a line of their own.
+const labelColumns, leastText = 18, 50
 
 // Summary shows the tests of one path as they come in, each with a line or a
 // few, in a form that can be pasted into a ticket. It keeps the first error of
@@ -124,8 +125,15 @@ func (s *Summary) Row(label, text string, below ...string) {
 		s.print("| %s | %s |\n", markdown.Text(label), strings.Join(cell, "<br>"))
 		return
 	}
+	room := summaryWidth - max(labelColumns, typeset.Columns(label)+1)
+	if room < leastText {
+		for _, l := range typeset.Wrap(label, summaryWidth) {
+			s.print("%s\n", l)
+		}
+		label, room = "", summaryWidth-labelColumns
+	}
 	indent := strings.Repeat(" ", labelColumns)
-	for i, l := range wrapFields(text, summaryWidth-labelColumns) {
+	for i, l := range wrapFields(text, room) {
 		if i == 0 {
 			l = typeset.Pad(label, labelColumns-1) + " " + l
 		} else {

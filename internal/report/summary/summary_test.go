@@ -113,6 +113,24 @@ func TestSummaryIsPlainAndNarrow(t *testing.T) {
 	}
 }
 
+// So have the rows of tests with long names, such as those of repeated and compared ones.
+func TestRowsOfLongNamesAreNarrow(t *testing.T) {
+	for n := range 120 {
+		var b bytes.Buffer
+		s := New(&b, "title", Options{})
+		s.Row(strings.Repeat("n", n)+" (1/6)", "no result: "+strings.Repeat("the host was busy ", 12), "below")
+		testutil.OK(t, s.End(&result.Result{}))
+		for l := range strings.Lines(b.String()) {
+			if typeset.Columns(l) > 100 { // with its end
+				t.Fatalf("a name of %d: %d columns: %s", n, typeset.Columns(l)-1, l)
+			}
+		}
+		if text := strings.Join(strings.Fields(b.String()), ""); !strings.Contains(text, strings.Repeat("n", n)+"(1/6)noresult:thehost") {
+			t.Fatalf("a name of %d is cut:\n%s", n, b.String())
+		}
+	}
+}
+
 // Tests without any figure, and bins without a width, are shown and not stumbled over.
 func TestSummaryOfNothing(t *testing.T) {
 	for _, kind := range append(measurement.Kinds(), "unheard of") {
