@@ -95,27 +95,27 @@ func largestGoodput(d measurement.Direction, done []Step) (best float64, several
 
 // packetOf is the size of the test's full packets and of the payload in each:
 // as the kernel reported them, else from the path MTU, else RFC 6349's 1500 and
-// 40 bytes of headers. Segments that are bounded make smaller packets.
+// 40 bytes of headers. Where either end bounds the segments, their packets are smaller
+// than the path MTU.
 func packetOf(s Step, done []Step) (packet, payload int) {
 	const ethernet, headers = 1500, 40
+	const timestamps, largestIPHeader = 12, 40
 	packet = ethernet
-	ipHeader := headers - tcpHeaderBytes
+	ipHeader := largestIPHeader
 	for _, other := range done {
 		if mtu := other.Trial.Metrics["path_mtu_bytes"]; other.counts() && mtu > headers && mtu < math.MaxInt32 {
 			packet = int(mtu)
 			if n, err := strconv.Atoi(other.Trial.Effective["ip_header_bytes"]); err == nil && n > 0 {
-				ipHeader = n
+				ipHeader = min(n, largestIPHeader)
 			}
 		}
-	}
-	if segment := s.Test.Spec.MSSBytes; segment > 0 {
-		packet = min(packet, segment+tcpHeaderBytes+ipHeader)
 	}
 	for _, f := range s.Trial.Flows {
 		if f.Final != nil && f.Final.MSS > 0 && f.Final.PathMTU > f.Final.MSS && f.Final.PathMTU < math.MaxInt32 {
 			// The MSS leaves out the options that every segment carries; it can be
 			// smaller than what fits the path.
-			return min(packet, int(f.Final.PathMTU)), min(packet-headers, int(f.Final.MSS))
+			sent := int(f.Final.MSS) + timestamps + tcpHeaderBytes + ipHeader
+			return min(packet, int(f.Final.PathMTU), sent), min(packet-headers, int(f.Final.MSS))
 		}
 	}
 	return packet, packet - headers

@@ -96,24 +96,35 @@ func TestRatingsAgainstAGivenRate(t *testing.T) {
 	}
 }
 
-// Where the reverse direction carries less, segments are bounded, and the packets that carry
-// them are smaller than the path MTU: a link that they fill is ideal.
+// Where segments are bounded, by this end since the reverse direction carries less, or by the
+// far end, the packets that carry them are smaller than the path MTU: a link that they fill is
+// ideal.
 func TestRatingsOfBoundedSegments(t *testing.T) {
-	for ipHeader, mss := range map[int]int64{20: 1348, 40: 1328} {
-		done := take(t, Options{}, perFlow(1e9, 3e9).withMTU(1500, 1400, ipHeader, measurement.MTUSearch))
-		for i := range done {
-			if done[i].Test.Spec.Kind == measurement.TCP {
-				done[i].Trial.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{MSS: mss, PathMTU: 1500}}}
+	for _, reverse := range []int{1400, 1500} {
+		for ipHeader, mss := range map[int]int64{20: 1348, 40: 1328} {
+			done := take(t, Options{}, perFlow(1e9, 3e9).withMTU(1500, reverse, ipHeader, measurement.MTUSearch))
+			for i := range done {
+				if done[i].Test.Spec.Kind == measurement.TCP {
+					done[i].Trial.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{MSS: mss, PathMTU: 1500}}}
+				}
+			}
+			ratings := Ratings(100e6, done)
+			if len(ratings) == 0 {
+				t.Fatal("nothing is rated")
+			}
+			for _, r := range ratings {
+				if want := 100e6 * float64(mss) / 1438; math.Abs(r.Ideal-want) > 1 {
+					t.Errorf("%s, a header of %d bytes, %d in reverse: an ideal of %v, want %v", r.Test, ipHeader, reverse, r.Ideal, want)
+				}
 			}
 		}
-		ratings := Ratings(100e6, done)
-		if len(ratings) == 0 {
-			t.Fatal("nothing is rated")
-		}
-		for _, r := range ratings {
-			if want := 100e6 * float64(mss) / 1438; math.Abs(r.Ideal-want) > 1 {
-				t.Errorf("%s, a header of %d bytes: an ideal of %v, want %v", r.Test, ipHeader, r.Ideal, want)
-			}
+	}
+	// Where the version of IP is not known, whole packets are.
+	for _, mss := range []int64{1448, 1428} {
+		whole := tcpStep("whole", measurement.Send, 40e6)
+		whole.Trial.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{MSS: mss, PathMTU: 1500}}}
+		if got, want := Ratings(100e6, []Step{whole})[0].Ideal, 100e6*float64(mss)/1538; math.Abs(got-want) > 1 {
+			t.Errorf("segments of %d bytes: an ideal of %v, want %v", mss, got, want)
 		}
 	}
 }
