@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
@@ -82,7 +83,7 @@ type SecondsValue time.Duration
 
 func (v *SecondsValue) Set(text string) error {
 	seconds, err := parseSeconds(text)
-	*v = SecondsValue(seconds * float64(time.Second))
+	*v = SecondsValue(measurement.Seconds(seconds).Duration())
 	return err
 }
 
@@ -101,7 +102,7 @@ func parseSeconds(text string) (float64, error) {
 		if !(seconds >= 0 && seconds <= quantity.MaxDuration.Seconds()) {
 			return 0, fmt.Errorf("%s seconds is not between 0 and %v", text, quantity.MaxDuration)
 		}
-		return time.Duration(seconds * float64(time.Second)).Seconds(), nil
+		return measurement.Seconds(seconds).Duration().Seconds(), nil
 	}
 	d, err := quantity.ParseDuration(text)
 	return d.Seconds(), err

@@ -24,6 +24,7 @@ func TestValues(t *testing.T) {
 	}{
 		{kind.Time, "10", 10.0},
 		{kind.Time, "0.25", 0.25},
+		{kind.Time, "1.001", 1.001},
 		{kind.Time, "300ms", 0.3},
 		{kind.Time, "1m30s", 90.0},
 		{kind.Time, "-1", nil},
