@@ -281,3 +281,19 @@ func TestPacketsLeaveFromThePort(t *testing.T) {
 		t.Errorf("an interface that is not there: %v", err)
 	}
 }
+
+// Packets are sent without a copy in full buffers, which keeps to no rate: where an end bounds
+// the rate, whoever asked for that is told so.
+func TestZerocopyOfABoundedRate(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skipf("only Linux sends packets without a copy; this is %s", runtime.GOOS)
+	}
+	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 20e6}})
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		spec := measurement.Spec{Kind: measurement.UDP, Direction: direction, PacketBytes: 1000, SendMethod: measurement.SendZerocopy, Duration: 0.3, MaxWarmup: 0.05}
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Unsupported || !strings.Contains(err.Error(), "--max-rate") {
+			t.Errorf("%s: %v; %v bit/s sent, %q", direction, err, out.Metrics["sent_bits_per_second"], out.Facts)
+		}
+	}
+}

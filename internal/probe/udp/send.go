@@ -140,6 +140,8 @@ func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages)
 	switch {
 	case spec.SendMethod == measurement.SendCopy, !asked && !useful:
 		return nil
+	case spec.RateBitsPerSecond > 0: // that of an end: nobody asks for both
+		err = errors.New("packets are sent without a copy as fast as they go, and an end bounds the rate (--max-rate)")
 	case !s.out.Segments():
 		err = errors.New("the kernel does not cut the packets (GSO)")
 	default:
