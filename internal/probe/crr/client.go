@@ -330,8 +330,8 @@ func (c *caller) wait(err error) error {
 	return nil
 }
 
-// count books a transaction, if it began and ended in the measured time or is the
-// first to end.
+// count books a transaction, if it began in the measured time or is the first to end. How
+// long it takes decides nothing: those that outlast the end are the slow ones.
 func (c *caller) count(began, closed time.Duration, err error) {
 	y := c.tally
 	y.mu.Lock()
@@ -357,7 +357,7 @@ func (c *caller) count(began, closed time.Duration, err error) {
 		return
 	}
 	y.last = c.responded - began
-	if began < c.warmup || closed > c.end && y.transaction.Samples() > 0 {
+	if began < c.warmup || began >= c.end && y.transaction.Samples() > 0 {
 		return
 	}
 	y.connect.Record(c.connected - began)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -114,4 +115,61 @@ func TestPolledConnectorEndsWithItsTransaction(t *testing.T) {
 	if err := p.Connect(); session.ReasonOf(err) != session.TimedOut {
 		t.Errorf("got %v", errors.Join(err, p.Close()))
 	}
+}
+
+// held is a connector each of whose connections takes 10 ms, but for one, whose SYN is lost.
+type held struct {
+	connector
+	start    time.Time
+	lost     time.Duration // when that one begins, since the start
+	answered bool
+}
+
+func (h *held) Connect() error {
+	h.answered = false
+	if time.Since(h.start) == h.lost {
+		time.Sleep(time.Second) // as the kernel waits (RFC 6298, section 2)
+	}
+	time.Sleep(10 * time.Millisecond)
+	return nil
+}
+
+func (h *held) Write(p []byte) (int, error) { return len(p), nil }
+
+func (h *held) Read([]byte) (int, error) {
+	if h.answered {
+		return 0, io.EOF
+	}
+	h.answered = true
+	return 1, nil
+}
+
+func (h *held) Close() error { return nil }
+
+// A connection of the measured time that is served after its end is as slow as it was: it is
+// neither left out nor has it failed.
+func TestConnectionsThatOutlastTheTestCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var y tally
+		y.connect, y.transaction, y.closing = latency.New(), latency.New(), latency.New()
+		start := time.Now()
+		c := &caller{
+			connector: &held{start: start, lost: 900 * time.Millisecond}, tally: &y, stop: new(atomic.Bool),
+			start: start, warmup: 100 * time.Millisecond, end: time.Second,
+			request: make([]byte, 1), in: make([]byte, 2), response: 1,
+		}
+		testutil.OK(t, c.run())
+		d := y.transaction.Distribution()
+		if d.Samples != 81 || d.Unanswered != 0 || y.failed != 0 || d.Max != 1.01 {
+			t.Errorf("%d connections, the slowest took %v s; %d failed", d.Samples, d.Max, y.failed)
+		}
+		// None of the warm-up counts, however long it takes.
+		y.transaction, y.connect, y.closing = latency.New(), latency.New(), latency.New()
+		start = time.Now()
+		c.connector, c.start = &held{start: start, lost: 90 * time.Millisecond}, start
+		testutil.OK(t, c.run())
+		if d := y.transaction.Distribution(); d.Samples != 1 || d.Max != 0.01 {
+			t.Errorf("%d connections after one that took all the time, the slowest took %v s", d.Samples, d.Max)
+		}
+	})
 }
