@@ -34,8 +34,23 @@ func (s *Sums) Add(f measurement.Flow, from, to float64) {
 			s.rtt, s.cwnd, s.samples = s.rtt+float64(i.RTT), s.cwnd+float64(i.CongestionWindow), s.samples+1
 		}
 	}
-	s.receiveLimited += Share(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
-	s.bufferLimited += Share(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
+	all := withEnds(f)
+	s.receiveLimited += share(all, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
+	s.bufferLimited += share(all, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
+}
+
+// withEnds is a flow's series with what is known of its ends, which the few samples that are
+// kept of each of many flows leave out: at START every counter is zero, and Final is the last.
+func withEnds(f measurement.Flow) []measurement.TCPInfo {
+	all := make([]measurement.TCPInfo, 0, len(f.Info)+2)
+	if len(f.Info) == 0 || f.Info[0].At > 0 {
+		all = append(all, measurement.TCPInfo{})
+	}
+	all = append(all, f.Info...)
+	if f.Final.At > all[len(all)-1].At {
+		all = append(all, *f.Final)
+	}
+	return all
 }
 
 // Fill sets the metrics of the Catalogue that follow.
@@ -63,9 +78,9 @@ func (s *Sums) Fill(m measurement.Metrics) {
 	}
 }
 
-// Share is the part of the time from..to by which a cumulative time of the
+// share is the part of the time from..to by which a cumulative time of the
 // kernel's grew.
-func Share(series []measurement.TCPInfo, from, to float64, value func(measurement.TCPInfo) float64) float64 {
+func share(series []measurement.TCPInfo, from, to float64, value func(measurement.TCPInfo) float64) float64 {
 	at, values := make([]float64, len(series)), make([]float64, len(series))
 	for i, s := range series {
 		at[i], values[i] = float64(s.At), value(s)

@@ -65,3 +65,23 @@ func TestSumsOfWhatIsNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// The few samples that are kept of each of very many flows leave out the beginning and the end
+// of a test: of those, START and the last sample tell.
+func TestSharesOfFewSamples(t *testing.T) {
+	limited := func(at measurement.Seconds) measurement.TCPInfo {
+		return measurement.TCPInfo{At: at, ReceiveWindowTime: at, SendBufferTime: at / 4}
+	}
+	final := limited(33)
+	for name, info := range map[string][]measurement.TCPInfo{
+		"two": {limited(8), limited(24)}, "one": {limited(16)}, "none": nil, "all": {{}, limited(16), final},
+	} {
+		var s Sums
+		s.Add(measurement.Flow{Final: &final, Info: info}, 3, 33)
+		got := measurement.Metrics{}
+		s.Fill(got)
+		if receive, buffer := got["receive_window_limited_fraction"], got["send_buffer_limited_fraction"]; math.Abs(receive-1) > 1e-12 || math.Abs(buffer-0.25) > 1e-12 {
+			t.Errorf("%s: %v and %v of the time, want 1 and 0.25", name, receive, buffer)
+		}
+	}
+}
