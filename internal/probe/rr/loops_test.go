@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -460,4 +461,34 @@ func TestRateIsOfBothDirections(t *testing.T) {
 	if got := Kind().Rate(spec); got != 10*400*8 {
 		t.Errorf("%v bit/s", got)
 	}
+}
+
+// prompt answers each request at once, and wakes a little later than it is to.
+type prompt struct{ sent, answered uint32 }
+
+func (c *prompt) send(uint32) error { c.sent++; return nil }
+func (c *prompt) rest() bool        { return false }
+func (c *prompt) push() error       { return nil }
+
+func (c *prompt) receive(wait time.Duration) (first uint32, n int, err error) {
+	if first, n = c.answered, int(c.sent-c.answered); n > 0 {
+		c.answered = c.sent
+		return first, n, nil
+	}
+	time.Sleep(wait + 50*time.Microsecond)
+	return 0, 0, sockets.ErrTick
+}
+
+// An open loop that is told to stop, as that of a load test is, had no overload for the request
+// that was due just then.
+func TestEarlyEndIsNoOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loop := &loop{recorder: latency.New(), length: time.Hour}
+		p := newPipeline(&prompt{}, loop, 100, 1, 0)
+		time.AfterFunc(55*time.Millisecond, func() { loop.stop.Store(true) })
+		testutil.OK(t, p.run(time.Now()))
+		if n := loop.recorder.Samples(); n != 6 || p.unsent != 0 || loop.recorder.Unanswered() != 0 || len(p.facts()) > 0 {
+			t.Errorf("%d answers, %d unsent: %q", n, p.unsent, p.facts())
+		}
+	})
 }

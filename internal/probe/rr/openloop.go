@@ -72,6 +72,8 @@ type pipeline struct {
 	inFlight     int
 	scheduled    int64 // requests of the open loop that were due and sent
 	end          time.Duration
+	// looked is up to when what was due was sent, or could not be.
+	looked time.Duration
 
 	// unsent requests were due in the measured time and never left.
 	late, unsent int64
@@ -108,7 +110,7 @@ func (p *pipeline) run(start time.Time) error {
 		now := time.Since(start)
 		p.expire(now)
 		if !ending && (now >= p.end || p.stop.Load()) {
-			ending, p.end, drained = true, min(p.end, now), now+p.drain
+			ending, p.end, drained = true, p.endAt(now), now+p.drain
 			p.countUnsent()
 		}
 		if ending && p.inFlight == 0 && !p.rest() {
@@ -134,6 +136,15 @@ func (p *pipeline) run(start time.Time) error {
 	}
 }
 
+// endAt is when the loop ends that finds at a time that it has to. One that is told to stop
+// before its time had no occasion to send what became due since it last looked.
+func (p *pipeline) endAt(now time.Duration) time.Duration {
+	if now < p.end && p.period > 0 {
+		return p.looked
+	}
+	return min(p.end, now)
+}
+
 // giveUp counts as lost what an open loop had no answer to in the end, over a transport
 // that itself loses nothing. Where nothing at all was measured and nothing came since, that
 // is an error; so it is in a closed loop, in which the requests of all the silence were never due.
@@ -156,6 +167,7 @@ func (p *pipeline) giveUp() error {
 // sendDue sends what is due and returns how long to wait for responses then.
 func (p *pipeline) sendDue(start time.Time, now time.Duration, ending bool) (time.Duration, error) {
 	wait := sockets.Tick
+	p.looked = now
 	if p.rest() {
 		if err := p.push(); err != nil {
 			return 0, err
@@ -184,6 +196,7 @@ func (p *pipeline) sendDue(start time.Time, now time.Duration, ending bool) (tim
 			return 0, err
 		}
 		now = time.Since(start)
+		p.looked = now
 	}
 	if !ending {
 		wait = min(wait, p.end-now)
