@@ -301,7 +301,7 @@ func TestPipelineOverBadUDP(t *testing.T) {
 		}
 		sent, lost := 500-int(p.unsent), 0
 		for sequence := range sent {
-			if sequence%10 == 3 {
+			if sequence%10 == 3 || sequence%10 == 5 && sequence == sent-1 { // which nobody overtakes
 				lost++
 			}
 		}
