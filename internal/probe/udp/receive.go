@@ -44,7 +44,8 @@ type receiver struct {
 	runDelay, runLength int64
 	last                time.Duration // when the latest packet came
 	// measuredBytes is of distinct packets of the measured time, which came from
-	// firstMeasured to lastMeasured.
+	// firstMeasured to lastMeasured, but for those that others had overtaken: a queue keeps
+	// their order.
 	measuredBytes               int64
 	firstMeasured, lastMeasured time.Duration
 	arrived                     atomic.Int64 // bytes, for progress
@@ -193,8 +194,11 @@ func (r *receiver) readSent(sent *protocol.Sent) error {
 }
 
 // arrivals are distinct packets that came; measured is the bytes of those that were
-// sent in the measured time.
-type arrivals struct{ bytes, packets, measured int64 }
+// sent in the measured time, latest that one of these was sent after all that came before.
+type arrivals struct {
+	bytes, packets, measured int64
+	latest                   bool
+}
 
 // take counts the messages of one Receive.
 func (r *receiver) take(n int, at time.Duration) {
@@ -296,12 +300,14 @@ func (r *receiver) settleLast() {
 
 // arrive says whether a packet is the first with its number.
 func (r *receiver) arrive(sum *arrivals, phase byte, sequence uint64, length int) bool {
+	next := r.count.next
 	if !r.count.arrive(sequence, phase == phaseMeasured) {
 		return false
 	}
 	sum.bytes, sum.packets = sum.bytes+int64(length), sum.packets+1
 	if phase == phaseMeasured {
 		sum.measured += int64(length)
+		sum.latest = sum.latest || sequence >= next
 	}
 	return true
 }
@@ -313,9 +319,12 @@ func (r *receiver) add(sum arrivals, at time.Duration) {
 	r.last = at
 	if sum.measured > 0 {
 		if r.measuredBytes == 0 {
-			r.firstMeasured = at
+			r.firstMeasured, r.lastMeasured = at, at
 		}
-		r.measuredBytes, r.lastMeasured = r.measuredBytes+sum.measured, at
+		r.measuredBytes += sum.measured
+	}
+	if sum.latest {
+		r.lastMeasured = at
 	}
 	if bin := int(at / r.width); bin < len(r.bytes) {
 		r.bytes[bin] += sum.bytes

@@ -1,6 +1,8 @@
 package udp
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +93,45 @@ func TestSenderThatMissedItsRate(t *testing.T) {
 		if got := strings.Contains(strings.Join(facts, "; "), "too busy for the rate"); got != c.missed {
 			t.Errorf("%v packets at %v bit/s in %d flows: %q", c.packets, c.rate, c.flows, facts)
 		}
+	}
+}
+
+// Packets that the path holds back, so that others overtake them, are no queue that grew.
+func TestOvertakenPacketsAreNoQueue(t *testing.T) {
+	const size, late = 500, 80 * time.Millisecond
+	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: size, MaxWarmup: 0.1, Duration: 0.5, CopyPayload: true}.Defaults()
+	bins, width := session.BinsOf(spec)
+	cookie := make([]byte, protocol.CookieBytes)
+	r := &receiver{cookie: cookie, width: width, bytes: make([]int64, bins), packets: make([]int64, bins), conn: &sockets.Conn{}}
+	s := &sender{warmup: spec.MaxWarmup.Duration(), end: session.Planned(spec)}
+	type coming struct {
+		at, sent time.Duration
+		sequence uint64
+	}
+	var all []coming
+	for i := range 610 {
+		sent := time.Duration(i) * time.Millisecond
+		at := sent
+		if i%20 == 17 {
+			at += late
+		}
+		all = append(all, coming{at, sent, uint64(i)})
+	}
+	slices.SortStableFunc(all, func(a, b coming) int { return cmp.Compare(a.at, b.at) })
+	packet := make([]byte, size)
+	sent := protocol.Sent{PacketBytes: size, Bytes: 610 * size, MeasuredPackets: 500}
+	for _, c := range all {
+		putData(packet, s.phase(c.sent), c.sequence, int64(c.sent))
+		var sum arrivals
+		r.packet(&sum, packet, size, int64(c.at))
+		r.add(sum, c.at)
+	}
+	f := &flow{Link: probetest.HonestLink(), udp: &sockets.Conn{}, sent: sent, received: r.received(sent, 0)}
+	out, err := (&test{req: session.Request{Spec: spec}, flows: []*flow{f}}).outcome(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := out.Metrics; m["goodput_bits_per_second"] != 1000*size*8 || m["loss_fraction"] != 0 || m["reordered_fraction"] != 0.05 || len(out.Facts) > 1 {
+		t.Errorf("%v %q", m, out.Facts)
 	}
 }
