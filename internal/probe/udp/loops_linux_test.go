@@ -154,3 +154,30 @@ func TestSenderSaysWhyItEnds(t *testing.T) {
 		})
 	}
 }
+
+// The kernel's time of each packet is taken where packets are few, whatever their size.
+func TestTimesOfFewPacketsAreTheKernels(t *testing.T) {
+	for _, c := range []struct {
+		packets float64 // of a flow, per second
+		size    int
+		want    string
+	}{
+		{90e3, 64, measurement.ReceiveTimeKernel}, {110e3, 64, measurement.ReceiveTimeRead},
+		{90e3, 1400, measurement.ReceiveTimeKernel}, {110e3, 1400, measurement.ReceiveTimeRead},
+		{1000, 0, measurement.ReceiveTimeKernel}, {0, 64, measurement.ReceiveTimeRead},
+	} {
+		const flows = 2
+		bytes := c.size
+		if bytes == 0 {
+			bytes = ethernetBytes
+		}
+		spec := measurement.Spec{Kind: measurement.UDP, Flows: flows, PacketBytes: c.size, RateBitsPerSecond: c.packets * flows * 8 * float64(bytes), Duration: 1}
+		_, far := packetConns(t)
+		control, _ := probetest.Conns(t)
+		r, err := newReceiver(control, far, spec.Defaults(), make([]byte, protocol.CookieBytes))
+		testutil.OK(t, err)
+		if got := r.effective["receive_time"]; got != c.want {
+			t.Errorf("%v packets of %d bytes a second: the time is that of %s", c.packets, c.size, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -74,7 +75,7 @@ func newReceiver(control session.ControlConn, conn *sockets.Conn, spec measureme
 // open decides whether the kernel joins packets and tells their times.
 func (r *receiver) open(spec measurement.Spec) (err error) {
 	o := sockets.ReceiveOptions{Keep: datagram.DataBytes, Join: spec.GRO != measurement.Off}
-	size := float64(max(spec.PacketBytes, datagram.UnknownMTU))
+	size := float64(cmp.Or(spec.PacketBytes, datagram.UnknownMTU))
 	o.Stamps = spec.RateBitsPerSecond > 0 && spec.RateBitsPerSecond/8/size/float64(spec.Flows) <= stampedRate
 	if spec.CopyPayload {
 		o.Keep = 0
