@@ -317,11 +317,13 @@ func (s *session) outcome() measurement.Outcome {
 		Source: measurement.End{ReceivedTTL: s.ttl},
 		Facts:  s.facts(),
 	}
-	if s.sent > 0 {
-		o.Metrics["loss_fraction"] = float64(s.sent-s.received()) / float64(s.sent)
+	// A run that was stopped does not know what becomes of those whose time is not over.
+	known := s.sent - s.waiting
+	if known > 0 {
+		o.Metrics["loss_fraction"] = float64(known-s.received()) / float64(known)
 	}
 	if s.received() > 0 {
-		s.rtts.Lose(int64(s.sent-s.received()) - s.rtts.Unanswered())
+		s.rtts.Lose(int64(known-s.received()) - s.rtts.Unanswered())
 		s.rtts.FillMetrics(o.Metrics, measurement.Ping)
 		distribution := s.rtts.Distribution()
 		o.Latency = &distribution

@@ -307,3 +307,20 @@ func TestAnswersMatchCookieAndLength(t *testing.T) {
 		t.Error("a quote of 7 bytes was taken")
 	}
 }
+
+// A request whose time is not over when the run is stopped is neither answered nor lost.
+func TestWhatMayStillBeAnsweredIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(2500*time.Millisecond, stop)
+		s := newSession(testPlan(t, measurement.Spec{Count: 20, Interval: 1, Timeout: 5}), &scripted{delays: map[int][]time.Duration{
+			1: {}, 2: {},
+		}})
+		if err := s.run(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+		if o := s.outcome(); o.Metrics["loss_fraction"] != 0 || o.Latency.Unanswered != 0 || o.Latency.Samples != 1 {
+			t.Errorf("loss %v, %d without an answer: %v", o.Metrics["loss_fraction"], o.Latency.Unanswered, o.Effective)
+		}
+	})
+}
