@@ -415,7 +415,7 @@ func (s *packetSum) facts(spec measurement.Spec) (facts []string) {
 	}
 	if s.missed(spec) {
 		sent := s.sentBits / float64(spec.Duration)
-		facts = append(facts, fmt.Sprintf("the sending host was too busy for the rate: it sent %s of %s", session.BitRate(sent), session.BitRate(spec.RateBitsPerSecond)))
+		facts = append(facts, fmt.Sprintf("the sending host did not keep to the rate: it sent %s of %s; its CPUs were too busy, or its interface takes no more", session.BitRate(sent), session.BitRate(spec.RateBitsPerSecond)))
 	}
 	if s.queued(spec) {
 		facts = append(facts, fmt.Sprintf("a queue on the path grew: the packets that were sent in %.3g s took %.3g s to arrive, which is what the rate is over", float64(spec.Duration), float64(s.arrival)))
