@@ -146,8 +146,8 @@ func metrics() []Metric {
 		{Name: "retransmitted_segments", Doc: "retransmitted segments of all flows", Label: "retransmits", Unit: Count, Kinds: []Kind{TCP, FTP}},
 		{Name: "tcp_rtt_mean_seconds", Doc: "mean round trip of the sender's TCP under load", Label: "TCP RTT under load", Unit: SecondsUnit, Kinds: []Kind{TCP, FTP}},
 		{Name: "congestion_window_bytes", Doc: "mean congestion window of a flow", Label: "cwnd", Unit: Bytes, Kinds: []Kind{TCP, FTP}},
-		{Name: "receive_window_limited_fraction", Doc: "share of the busy time in which the receive window limited the sender", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
-		{Name: "send_buffer_limited_fraction", Doc: "share of the busy time in which the send buffer limited the sender", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "receive_window_limited_fraction", Doc: "share of the measured time in which the receive window limited the sender", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "send_buffer_limited_fraction", Doc: "share of the measured time in which the send buffer limited the sender", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 		{Name: "tcp_efficiency_fraction", Doc: "RFC 6349: bytes sent that were not retransmissions, of all bytes sent", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Kinds: []Kind{TCP, FTP}},
 		{Name: "buffer_delay_fraction", Doc: "RFC 6349: increase of the mean round trip under load over the smallest, relative to the smallest", Label: "buffer delay over the smallest RTT", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 
@@ -180,9 +180,9 @@ func metrics() []Metric {
 
 		{Name: "connect_p50_seconds", Doc: "median of the time to connect", Label: "connect p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{CRR}},
 		{Name: "connect_p99_seconds", Doc: "99th percentile of the time to connect, with enough samples", Label: "connect p99", Unit: SecondsUnit, Kinds: []Kind{CRR}},
-		{Name: "transaction_p50_seconds", Doc: "median of connecting, request, response and closing", Label: "transaction p50", Unit: SecondsUnit, Kinds: []Kind{CRR}},
-		{Name: "transaction_p99_seconds", Doc: "99th percentile of connecting, request, response and closing, with enough samples", Label: "transaction p99", Unit: SecondsUnit, Kinds: []Kind{CRR}},
-		{Name: "close_p50_seconds", Doc: "median of the time to close", Label: "close p50", Unit: SecondsUnit, Kinds: []Kind{CRR}},
+		{Name: "transaction_p50_seconds", Doc: "median of connecting, request and response", Label: "transaction p50", Unit: SecondsUnit, Kinds: []Kind{CRR}},
+		{Name: "transaction_p99_seconds", Doc: "99th percentile of connecting, request and response, with enough samples", Label: "transaction p99", Unit: SecondsUnit, Kinds: []Kind{CRR}},
+		{Name: "close_p50_seconds", Doc: "median of the time from the response to the end of closing", Label: "close p50", Unit: SecondsUnit, Kinds: []Kind{CRR}},
 		{Name: "failed_connections_count", Doc: "connections that failed", Label: "failed connections", Unit: Count, Kinds: []Kind{CRR}},
 		{Name: "failed_connections_fraction", Doc: "share of the attempted connections that failed", Label: "failed connections", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{CRR}},
 
