@@ -327,6 +327,11 @@ func (t *test) flow(s ftp.Segment, began float64) measurement.Flow {
 	for i := range f.Info {
 		f.Info[i].At -= measurement.Seconds(began)
 	}
+	if f.Final != nil {
+		final := *f.Final
+		final.At -= measurement.Seconds(began)
+		f.Final = &final
+	}
 	return f
 }
 

@@ -111,3 +111,16 @@ func TestSessionsThatCannotBeOpened(t *testing.T) {
 		}
 	}
 }
+
+// All samples of a transfer count from its first command, the last one of a socket, too.
+func TestSamplesCountFromTheFirstCommand(t *testing.T) {
+	sample := func(at measurement.Seconds) measurement.TCPInfo { return measurement.TCPInfo{At: at} }
+	final := sample(3)
+	x := &test{spec: measurement.Spec{Direction: measurement.Receive}, report: protocol.Report{
+		Transfers: []protocol.Transfer{{Offset: 7, Final: &final, Info: []measurement.TCPInfo{sample(1), sample(2.5)}}},
+	}}
+	f := x.flow(ftp.Segment{Offset: 7}, 0.5)
+	if len(f.Info) != 2 || f.Info[0].At != 0.5 || f.Info[1].At != 2 || f.Final.At != 2.5 {
+		t.Errorf("%+v, the last %+v", f.Info, f.Final)
+	}
+}
