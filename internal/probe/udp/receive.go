@@ -45,10 +45,10 @@ type receiver struct {
 	runDelay, runLength int64
 	last                time.Duration // when the latest packet came
 	// measuredBytes is of distinct packets of the measured time, which came from
-	// firstMeasured to lastMeasured, but for those that others had overtaken: a queue keeps
-	// their order.
+	// firstMeasured to lastMeasured by the clock of their arrival, in nanoseconds, but for those
+	// that others had overtaken: a queue keeps their order.
 	measuredBytes               int64
-	firstMeasured, lastMeasured time.Duration
+	firstMeasured, lastMeasured int64
 	arrived                     atomic.Int64 // bytes, for progress
 	drops                       int64
 	effective                   map[string]string
@@ -195,11 +195,8 @@ func (r *receiver) readSent(sent *protocol.Sent) error {
 }
 
 // arrivals are distinct packets that came; measured is the bytes of those that were
-// sent in the measured time, latest that one of these was sent after all that came before.
-type arrivals struct {
-	bytes, packets, measured int64
-	latest                   bool
-}
+// sent in the measured time.
+type arrivals struct{ bytes, packets, measured int64 }
 
 // take counts the messages of one Receive.
 func (r *receiver) take(n int, at time.Duration) {
@@ -229,7 +226,7 @@ func (r *receiver) packet(sum *arrivals, b []byte, length int, arrival int64) {
 			r.settle(sum, &l)
 		}
 		r.followers.lead(l)
-		if r.arrive(sum, phase, sequence, length) && phase == phaseMeasured {
+		if r.arrive(sum, phase, sequence, length, arrival) && phase == phaseMeasured {
 			r.delay(arrival - sentAt)
 		}
 		return
@@ -239,7 +236,7 @@ func (r *receiver) packet(sum *arrivals, b []byte, length int, arrival int64) {
 		return // a stray packet, or a copy of the first
 	}
 	if r.followers.follows(f) {
-		if r.arrive(sum, f.phase, r.followers.next-1, length) && f.phase == phaseMeasured {
+		if r.arrive(sum, f.phase, r.followers.next-1, length, arrival) && f.phase == phaseMeasured {
 			r.delay(arrival - r.followers.leader.sentAt)
 		}
 		return
@@ -258,7 +255,7 @@ func (r *receiver) settle(sum *arrivals, next *leader) {
 	latest := &r.followers.leader
 	for _, w := range r.followers.waiting[:r.followers.waits] {
 		sequence := r.numberOf(w.follower, next)
-		if !r.arrive(sum, w.phase, sequence, w.bytes) || w.phase != phaseMeasured {
+		if !r.arrive(sum, w.phase, sequence, w.bytes, w.arrival) || w.phase != phaseMeasured {
 			continue
 		}
 		for _, l := range [...]*leader{latest, next} {
@@ -300,15 +297,20 @@ func (r *receiver) settleLast() {
 }
 
 // arrive says whether a packet is the first with its number.
-func (r *receiver) arrive(sum *arrivals, phase byte, sequence uint64, length int) bool {
+func (r *receiver) arrive(sum *arrivals, phase byte, sequence uint64, length int, arrival int64) bool {
 	next := r.count.next
 	if !r.count.arrive(sequence, phase == phaseMeasured) {
 		return false
 	}
 	sum.bytes, sum.packets = sum.bytes+int64(length), sum.packets+1
 	if phase == phaseMeasured {
+		if r.count.received == 1 {
+			r.firstMeasured, r.lastMeasured = arrival, arrival
+		}
+		if sequence >= next {
+			r.lastMeasured = arrival
+		}
 		sum.measured += int64(length)
-		sum.latest = sum.latest || sequence >= next
 	}
 	return true
 }
@@ -318,15 +320,7 @@ func (r *receiver) add(sum arrivals, at time.Duration) {
 		return
 	}
 	r.last = at
-	if sum.measured > 0 {
-		if r.measuredBytes == 0 {
-			r.firstMeasured, r.lastMeasured = at, at
-		}
-		r.measuredBytes += sum.measured
-	}
-	if sum.latest {
-		r.lastMeasured = at
-	}
+	r.measuredBytes += sum.measured
 	if bin := int(at / r.width); bin < len(r.bytes) {
 		r.bytes[bin] += sum.bytes
 		r.packets[bin] += sum.packets
@@ -377,7 +371,7 @@ func (r *receiver) received(sent protocol.Sent, step time.Duration) protocol.Rec
 		Packets: &protocol.Packets{
 			Bins: measurement.BinsOf(r.width, r.packets).Bytes, Sent: sent.MeasuredPackets,
 			Received: r.count.received, Duplicated: r.count.duplicated, Reordered: r.count.reordered,
-			ReceivedBytes: r.measuredBytes, ArrivalTime: measurement.SecondsOf(r.lastMeasured - r.firstMeasured),
+			ReceivedBytes: r.measuredBytes, ArrivalTime: measurement.SecondsOf(time.Duration(max(r.lastMeasured-r.firstMeasured, 0))),
 			BufferDrops: r.conn.ReceiveDrops() - r.drops,
 		},
 		Effective: r.effective, Facts: r.facts,
@@ -385,7 +379,7 @@ func (r *receiver) received(sent protocol.Sent, step time.Duration) protocol.Rec
 	apart := time.Duration(0)
 	switch {
 	case r.stamped && step != 0:
-		out.Packets.ClockStepped = true
+		out.Packets.ClockStepped, out.Packets.ArrivalTime = true, 0
 		out.Facts = append(out.Facts, fmt.Sprintf("the clock of the receiving host was stepped by %v during the test: jitter and delay variation, which count on it, are left out", step))
 	case r.delays.n > 0:
 		out.Packets.Jitter = measurement.Seconds(r.delays.jitter / 1e9)

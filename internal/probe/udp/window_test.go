@@ -136,3 +136,32 @@ func TestOvertakenPacketsAreNoQueue(t *testing.T) {
 		t.Errorf("%v %q", m, out.Facts)
 	}
 }
+
+// A receiver that reads late, on a busy host, does not make a queue on the path of that, where
+// the kernel says when packets came.
+func TestPacketsThatAreReadLateAreNoQueue(t *testing.T) {
+	const size, stall = 500, 150 * time.Millisecond
+	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: size, MaxWarmup: 0.1, Duration: 0.5, CopyPayload: true}.Defaults()
+	bins, width := session.BinsOf(spec)
+	cookie := make([]byte, protocol.CookieBytes)
+	r := &receiver{cookie: cookie, width: width, bytes: make([]int64, bins), packets: make([]int64, bins), conn: &sockets.Conn{}, start: time.Now(), stamped: true}
+	s := &sender{warmup: spec.MaxWarmup.Duration(), end: session.Planned(spec)}
+	packet := make([]byte, size)
+	for i := range 600 {
+		sent := time.Duration(i) * time.Millisecond
+		read := sent
+		if i >= 500 {
+			read = 600*time.Millisecond + stall
+		}
+		putData(packet, s.phase(sent), uint64(i), int64(sent))
+		var sum arrivals
+		r.packet(&sum, packet, size, r.start.UnixNano()+int64(sent))
+		r.add(sum, read)
+	}
+	sent := protocol.Sent{PacketBytes: size, Bytes: 600 * size, MeasuredPackets: 500}
+	for step, took := range map[time.Duration]measurement.Seconds{0: 0.499, time.Second: 0} { // nobody knows how long it took by a clock that was set
+		if got := r.received(sent, step).Packets.ArrivalTime; got != took {
+			t.Errorf("with a clock that was set by %v, they took %v s to arrive, want %v", step, got, took)
+		}
+	}
+}
