@@ -161,7 +161,7 @@ type Packets struct {
 	Duplicated int64 `json:"duplicated"`
 	Reordered  int64 `json:"reordered"`
 	// ReceivedBytes is the payload of the packets of Received, ArrivalTime how long
-	// they took to arrive, from the first to the last.
+	// they took to arrive, from the first to the last that none overtook; 0 where ClockStepped.
 	ReceivedBytes int64               `json:"received_bytes"`
 	ArrivalTime   measurement.Seconds `json:"arrival_seconds"`
 	// Jitter is that of RFC 3550 at the end, DelayVariation the 99th

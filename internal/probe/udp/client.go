@@ -268,7 +268,7 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 		for i, n := range f.received.Bins.Bytes {
 			out.Throughput.Bytes[i] += n
 		}
-		sum.add(f)
+		sum.add(f, spec)
 		t.addFlow(&out, f)
 	}
 	t.facts = session.AppendNew(t.facts, datagram.Destinations(t.flows[0].Remote, servers)...)
@@ -309,6 +309,7 @@ func (t *test) addFlow(out *measurement.Outcome, f *flow) {
 type packetSum struct {
 	sent, received, duplicated, reordered, drops, sentBits float64
 	bytes                                                  float64             // received
+	bitsPerSecond, packetsPerSecond                        float64             // received, each flow's over its own time
 	arrival                                                measurement.Seconds // from first to last, of the flow that took longest
 	jitter                                                 float64             // weighted by packets
 	variation                                              measurement.Seconds
@@ -318,8 +319,14 @@ type packetSum struct {
 	size       int
 }
 
-func (s *packetSum) add(f *flow) {
+func (s *packetSum) add(f *flow, spec measurement.Spec) {
 	p := f.received.Packets
+	seconds := spec.Duration
+	if queued(p.ArrivalTime, spec) {
+		seconds = p.ArrivalTime
+	}
+	s.bitsPerSecond += float64(p.ReceivedBytes) * 8 / float64(seconds)
+	s.packetsPerSecond += float64(p.Received) / float64(seconds)
 	for _, n := range p.Bins {
 		s.everything += n
 	}
@@ -361,24 +368,21 @@ const (
 	lateArrival   = 0.02
 )
 
-// queued says that they took longer.
-func (s *packetSum) queued(spec measurement.Spec) bool {
-	return s.arrival > longerArrival*spec.Duration+lateArrival
+// queued says that those of a flow took longer.
+func queued(arrival measurement.Seconds, spec measurement.Spec) bool {
+	return arrival > longerArrival*spec.Duration+lateArrival
 }
 
 // fill sets every metric of the Catalogue for udp and pps. The rates are of the packets
 // that were sent in the measured time, over that time, so that they are the sent ones
-// less the loss; over the time of their arrival where that was longer.
+// less the loss; of a flow over the time of their arrival where that was longer.
 func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec) {
-	m, seconds := out.Metrics, float64(spec.Duration)
-	if s.queued(spec) {
-		seconds = float64(s.arrival)
-	}
+	m := out.Metrics
 	if spec.Kind == measurement.PPS {
-		m["packets_per_second"] = s.received / seconds
+		m["packets_per_second"] = s.packetsPerSecond
 	} else {
-		m["goodput_bits_per_second"] = s.bytes * 8 / seconds
-		m["received_packets_per_second"] = s.received / seconds
+		m["goodput_bits_per_second"] = s.bitsPerSecond
+		m["received_packets_per_second"] = s.packetsPerSecond
 	}
 	m["sent_bits_per_second"] = s.sentBits / float64(spec.Duration)
 	m["loss_fraction"] = sampling.ClampFraction((s.sent - s.received) / s.sent)
@@ -417,8 +421,8 @@ func (s *packetSum) facts(spec measurement.Spec) (facts []string) {
 		sent := s.sentBits / float64(spec.Duration)
 		facts = append(facts, fmt.Sprintf("the sending host did not keep to the rate: it sent %s of %s; its CPUs were too busy, or its interface takes no more", session.BitRate(sent), session.BitRate(spec.RateBitsPerSecond)))
 	}
-	if s.queued(spec) {
-		facts = append(facts, fmt.Sprintf("a queue on the path grew: the packets that were sent in %.3g s took %.3g s to arrive, which is what the rate is over", float64(spec.Duration), float64(s.arrival)))
+	if queued(s.arrival, spec) {
+		facts = append(facts, fmt.Sprintf("a queue on the path grew: the packets of a flow that were sent in %.3g s took %.3g s to arrive, which is what its rate is over", float64(spec.Duration), float64(s.arrival)))
 	}
 	return facts
 }

@@ -165,3 +165,20 @@ func TestPacketsThatAreReadLateAreNoQueue(t *testing.T) {
 		}
 	}
 }
+
+// Where a queue of one flow grew, the others are as fast as they were.
+func TestRatesAreOfEachFlow(t *testing.T) {
+	spec := measurement.Spec{Kind: measurement.UDP, Flows: 2, Duration: 1}.Defaults()
+	sum := new(packetSum)
+	for _, took := range []measurement.Seconds{0.999, 2} {
+		sum.add(&flow{
+			sent:     protocol.Sent{PacketBytes: 1000},
+			received: protocol.Received{Packets: &protocol.Packets{Sent: 1000, Received: 1000, ReceivedBytes: 1e6, ArrivalTime: took}},
+		}, spec)
+	}
+	out := measurement.Outcome{Metrics: measurement.Metrics{}}
+	sum.fill(&out, spec)
+	if m := out.Metrics; m["received_packets_per_second"] != 1500 || m["goodput_bits_per_second"] != 12e6 {
+		t.Errorf("%v", m)
+	}
+}
