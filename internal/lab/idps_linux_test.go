@@ -189,6 +189,42 @@ func connectionsOver(t *testing.T, l *Lab, nodes ...string) {
 	}
 }
 
+// The idps is on the path also where the hop behind it is bypassed.
+func TestIDPSBeforeBypass(t *testing.T) {
+	text := strings.ReplaceAll(fmt.Sprintf(idpsExperiment, "mode: deny"), "  - name: plain", `      - {type: router, name: r}
+  - {name: short, variant_of: inspected, bypass: [r]}
+  - name: plain`)
+	e, err := experiment.Load("test.yaml", []byte(text))
+	testutil.OK(t, err)
+	built, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	l := startLab(t, built)
+	address := paths[0].Destination.String() + ":7000"
+	const half = len(idps.TestString) / 2
+	alerts := 0
+	for _, mode := range []idps.Mode{idps.Deny, idps.Off, idps.Alert} {
+		for _, path := range paths[:2] {
+			connectionsOver(t, l, "client", "server")
+			testutil.OK(t, l.Switch(t.Context(), path.Name))
+			testutil.OK(t, l.SetMode(t.Context(), "inspected/idps", mode))
+			want := [2]string{"all", "all"}
+			if mode == idps.Deny {
+				want = [2]string{"reset", "reset"}
+			}
+			if mode != idps.Off {
+				alerts++
+			}
+			if got := exchangeAt(t, l, address, "client", idps.TestString[:half], idps.TestString[half:], talkBytes); got != want {
+				t.Errorf("mode %s on path %s: %q, want %q", mode, path.Name, got, want)
+			}
+		}
+	}
+	records, err := l.Alerts(t.Context(), "inspected/idps")
+	if err != nil || len(records) != alerts || !slices.IsSortedFunc(records, func(a, b idps.AlertRecord) int { return a.Time.Compare(b.Time) }) {
+		t.Errorf("alerts %+v, %v, want %d", records, err, alerts)
+	}
+}
+
 func TestSetModeOfWhatIsNoIDPS(t *testing.T) {
 	built, _, err := idpsTopology(t, ".", "mode: alert")
 	testutil.OK(t, err)
@@ -232,7 +268,12 @@ func attack(t testing.TB, l *Lab, sender, first, second string) (said [2]string)
 // behind the second.
 func exchange(t testing.TB, l *Lab, sender, first, second string, around int) (said [2]string) {
 	t.Helper()
-	address := l.topology.Links[1].B.Address.Addr().String() + ":7000"
+	return exchangeAt(t, l, l.topology.Links[1].B.Address.Addr().String()+":7000", sender, first, second, around)
+}
+
+// exchangeAt is exchange with a server at an address.
+func exchangeAt(t testing.TB, l *Lab, address, sender, first, second string, around int) (said [2]string) {
+	t.Helper()
 	r, w, err := os.Pipe()
 	testutil.OK(t, err)
 	defer r.Close()

@@ -122,16 +122,20 @@ func RuleFiles(e *experiment.Experiment) (Rules, error) {
 	return rules, errors.Join(wrong...)
 }
 
-// inspected gives the link that follows an idps its inspection, and the link emulator
-// that does it.
+// inspected gives the link that follows an idps its inspection.
 func (w *pathBuilder) inspected(l *topology.Link) {
-	if w.inspect == nil {
-		return
+	if w.inspect != nil {
+		inspect(l, w.inspect, w.inspectRate)
+		w.inspect = nil
 	}
-	l.IDPS, w.inspect = w.inspect, nil
+}
+
+// inspect gives a link an inspection, and the link emulator that does it.
+func inspect(l *topology.Link, by *topology.IDPS, bitsPerSecond float64) {
+	l.IDPS = by
 	if l.Emulation == nil {
 		l.Emulation = &linkem.Config{}
 	}
-	l.Emulation.Forward.InspectRateBitsPerSecond = w.inspectRate
-	l.Emulation.Backward.InspectRateBitsPerSecond = w.inspectRate
+	l.Emulation.Forward.InspectRateBitsPerSecond = bitsPerSecond
+	l.Emulation.Backward.InspectRateBitsPerSecond = bitsPerSecond
 }

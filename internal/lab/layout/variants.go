@@ -190,8 +190,8 @@ func (all *variants) addBypasses() error {
 }
 
 // bypass adds the link that passes r by. What else lies between its ends, such
-// as a link emulator before the first hop, acts on the bypass as it does on the way
-// through the hops.
+// as a link emulator before the first hop, or the inspection of an idps there, acts on the
+// bypass as it does on the way through the hops.
 func (all *variants) bypass(r hopRange) error {
 	n := len(all.bypasses)
 	number := firstBypass + n
@@ -223,6 +223,9 @@ func (all *variants) bypass(r hopRange) error {
 	}
 	link := topology.Link{
 		A: a, B: b, MTU: mtu, Emulation: emulationOf(impairments, all.pathBuilder.path.Name, number), Standby: true,
+	}
+	if before := all.topology.Links[enter]; before.IDPS != nil { // the hop before the bypass
+		inspect(&link, before.IDPS, before.Emulation.Forward.InspectRateBitsPerSecond)
 	}
 	if severalPairs {
 		meter(&link)

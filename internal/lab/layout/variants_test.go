@@ -123,6 +123,27 @@ func TestBypassMTU(t *testing.T) {
 	}
 }
 
+// What an idps before a bypassed hop inspects takes the bypass, in either direction alone, too.
+func TestBypassBehindIDPSInspects(t *testing.T) {
+	for _, oneWay := range []bool{false, true} {
+		e := labtest.RoutingAppliance()
+		hops := []experiment.Hop{
+			{Type: experiment.IDPS, Name: "ips", Mode: experiment.IDPSDeny, InspectRateBitsPerSecond: 1e7},
+			{Type: experiment.Router, Name: "r", OneWay: oneWay},
+		}
+		e.Paths = []experiment.Path{{Name: "whole", Hops: hops}, {Name: "no-r", VariantOf: "whole", Hops: hops, Bypass: []string{"r"}}}
+		if oneWay {
+			e.Paths = e.Paths[:1]
+		}
+		built, _, err := FromExperiment(e)
+		testutil.OK(t, err)
+		i := slices.IndexFunc(built.Links, func(l topology.Link) bool { return l.Standby })
+		if l := built.Links[i]; !reflect.DeepEqual(l.IDPS, built.Links[1].IDPS) || l.IDPS == nil || !reflect.DeepEqual(l.Emulation, built.Links[1].Emulation) {
+			t.Errorf("one way %v: the bypass does %+v, %+v", oneWay, l.IDPS, l.Emulation)
+		}
+	}
+}
+
 // A hop that is bypassed takes no more flows in the middle of a trial.
 func TestBypassedHopDoesNotGrow(t *testing.T) {
 	e := labtest.RoutingAppliance()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -74,21 +75,35 @@ func (s *supervisor) setMode(m message.Message) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.askInspector(r.Node, m)
+	_, err = s.askInspectors(r.Node, m)
 	return nil, err
 }
 
+// alerts are the latest of all links of an idps.
 func (s *supervisor) alerts(m message.Message) (any, error) {
 	node, err := message.Body[string](m)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.askInspector(node, m)
-	return answer.Body, err
+	answers, err := s.askInspectors(node, m)
+	if err != nil {
+		return nil, err
+	}
+	var all []idps.AlertRecord
+	for _, answer := range answers {
+		some, err := message.Body[[]idps.AlertRecord](answer)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortStableFunc(all, func(a, b idps.AlertRecord) int { return a.Time.Compare(b.Time) })
+	return all[max(0, len(all)-idps.MaxAlerts):], nil
 }
 
-// askInspector hands a request on to the idps that is a node.
-func (s *supervisor) askInspector(node string, m message.Message) (message.Message, error) {
+// askInspectors hands a request on to the idps that is a node: to the link that leaves it and
+// to the bypasses that do.
+func (s *supervisor) askInspectors(node string, m message.Message) (answers []message.Message, err error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	for i, l := range s.build.Topology.Links {
@@ -99,13 +114,16 @@ func (s *supervisor) askInspector(node string, m message.Message) (message.Messa
 		process := s.links[i]
 		s.mu.Unlock()
 		if process == nil {
-			return message.Message{}, errors.New("the lab is not up yet")
+			return nil, errors.New("the lab is not up yet")
 		}
 		answer, err := process.ask(m)
 		if err != nil {
-			err = fmt.Errorf("idps %s: %w", node, err)
+			return nil, fmt.Errorf("idps %s: %w", node, err)
 		}
-		return answer, err
+		answers = append(answers, answer)
 	}
-	return message.Message{}, fmt.Errorf("idps %s: the lab has no such idps", node)
+	if len(answers) == 0 {
+		return nil, fmt.Errorf("idps %s: the lab has no such idps", node)
+	}
+	return answers, nil
 }
