@@ -207,6 +207,62 @@ func TestNAT(t *testing.T) {
 	}
 }
 
+// Sources are translated whatever way packets take behind the nat: the bypass of the hop
+// behind it, or that to any back end.
+func TestNATBeforeSeveralWays(t *testing.T) {
+	t.Parallel()              // it waits for most of its time
+	const source = "10.1.1.1" // of the nat
+	t.Run("bypass", func(t *testing.T) {
+		hops := []experiment.Hop{
+			{Type: experiment.NAT, Name: "edge", Translate: experiment.TranslateSource},
+			{Type: experiment.Router, Name: "r"},
+			{Type: experiment.Firewall, Name: "fw", Rules: 1, Instances: 1},
+		}
+		e := labtest.RoutingAppliance()
+		e.Paths = []experiment.Path{{Name: "other"}, {Name: "tested", Hops: hops}, {Name: "short", VariantOf: "tested", Hops: hops, Bypass: []string{"r"}}}
+		l, paths := startExperiment(t, e)
+		at := target(paths[1])
+		if line := run(t, l, paths[1].DestinationNode, "serve", at).line(t); line != "ready" {
+			t.Fatal(line)
+		}
+		for _, path := range paths[1:] {
+			switchTo(t, l, path.Name)
+			clients := run(t, l, path.SourceNode, "connect", path.Source.String(), at, "3", "3s")
+			if line := clients.line(t); !strings.HasPrefix(line, "3 connected: "+source+":") {
+				t.Errorf("path %s: %s", path.Name, line)
+			}
+			clients.end()
+		}
+	})
+	t.Run("back ends", func(t *testing.T) {
+		e := labtest.RoutingAppliance()
+		e.Paths = []experiment.Path{{Name: "other"}, {Name: "tested", Hops: []experiment.Hop{
+			{Type: experiment.LoadBalancer, Name: "lb", Backends: 2},
+			{Type: experiment.NAT, Name: "edge", Translate: experiment.TranslateSource},
+		}}}
+		l, paths := startExperiment(t, e)
+		path, seen := paths[1], map[string]bool{}
+		for _, b := range path.Backends {
+			if line := run(t, l, b.Node, "serve", netip.AddrPortFrom(b.Address, trafficPort).String()).line(t); line != "ready" {
+				t.Fatal(line)
+			}
+		}
+		for range 12 {
+			clients := run(t, l, path.SourceNode, "connect", path.Source.String(), target(path), "1", "3s")
+			line := clients.line(t)
+			from, at, _ := strings.Cut(strings.TrimPrefix(line, "1 connected: "), " ")
+			seen[at] = true
+			if !strings.HasPrefix(from, "10.1.2.") {
+				t.Errorf("a back end sees an address that is none of the nat's: %s", line)
+			}
+			clients.end()
+		}
+		if len(seen) != 2 {
+			t.Errorf("12 flows met %v", seen)
+		}
+	})
+}
+
 // traces compares the trace of the product, and traceroute's, with the path.
 func traces(t *testing.T, l *Lab, path Path) {
 	t.Helper()

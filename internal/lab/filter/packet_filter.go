@@ -46,10 +46,11 @@ type Pair struct {
 // NAT replaces addresses: the source of what leaves towards the destination,
 // the destination of what comes for a public address, or both.
 type NAT struct {
-	// Interface is where the source address is replaced by Source, which is an
-	// address of the node; both empty leave sources alone.
-	Interface string     `json:"interface,omitempty"`
-	Source    netip.Addr `json:"source,omitzero"`
+	// Inside is the interface towards the source. Source, an address of the node,
+	// replaces the source address of what leaves by any other: several may lead to the
+	// destination. Both empty leave sources alone.
+	Inside string     `json:"inside,omitempty"`
+	Source netip.Addr `json:"source,omitzero"`
 	// Public is the address whose packets go to Destination instead; both
 	// invalid leave destinations alone.
 	Public      netip.Addr `json:"public,omitzero"`
@@ -86,8 +87,8 @@ func (t Table) Validate() error {
 		}
 	}
 	if n := t.NAT; n != nil {
-		if n.Source.IsValid() != (n.Interface != "") {
-			fault("address translation needs a source address (%v) and the interface (%q) where it is put in, or neither", n.Source, n.Interface)
+		if n.Source.IsValid() != (n.Inside != "") {
+			fault("address translation needs a source address (%v) and the interface (%q) where it is not put in, or neither", n.Source, n.Inside)
 		}
 		if n.Public.IsValid() != n.Destination.IsValid() {
 			fault("address translation needs a public address (%v) and the destination (%v) behind it, or neither", n.Public, n.Destination)
@@ -100,8 +101,8 @@ func (t Table) Validate() error {
 		if !n.Source.IsValid() && !n.Public.IsValid() {
 			fault("address translation that translates neither sources nor destinations")
 		}
-		if len(n.Interface) >= interfaceNameBytes {
-			fault("address translation at interface %q: a name has at most %d bytes", n.Interface, interfaceNameBytes-1)
+		if len(n.Inside) >= interfaceNameBytes {
+			fault("address translation at interface %q: a name has at most %d bytes", n.Inside, interfaceNameBytes-1)
 		}
 	}
 	if t.FlowLimit < 0 || t.FlowLimit > MaxFlowLimit {
@@ -142,7 +143,7 @@ func (t Table) String() string {
 			add("destination %v becomes %v", n.Public, n.Destination)
 		}
 		if n.Source.IsValid() {
-			add("source becomes %v at %s", n.Source, n.Interface)
+			add("source becomes %v but at %s", n.Source, n.Inside)
 		}
 	}
 	if t.FlowLimit > 0 {

@@ -171,8 +171,8 @@ func (b *builder) translate(n NAT) {
 	if n.Source.IsValid() {
 		chain := b.base("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
 		name := make([]byte, interfaceNameBytes)
-		copy(name, n.Interface)
-		match := []expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, equal(name)}
+		copy(name, n.Inside)
+		match := []expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, &expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: name}}
 		b.rule(chain, append(match, to(n.Source, expr.NATTypeSourceNAT)...)...)
 	}
 }
@@ -265,7 +265,7 @@ func Features() []Feature {
 			Name: "address translation", Serves: "NAT in nodes", Config: "CONFIG_NFT_NAT", Module: "nft_nat",
 			needed: func(t Table) bool { return t.NAT != nil },
 			add: func(b *builder) error {
-				b.translate(NAT{Interface: "lo", Source: loopback, Public: loopback, Destination: loopback})
+				b.translate(NAT{Inside: "lo", Source: loopback, Public: loopback, Destination: loopback})
 				return nil
 			},
 		},

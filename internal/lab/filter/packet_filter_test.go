@@ -32,11 +32,11 @@ func TestTable(t *testing.T) {
 			table: Table{Silent: true, Firewall: &Firewall{OneWay: true, Pairs: []Pair{pair("10.0.0.1", "10.0.9.2")}}},
 			text:  "firewall of 0 rules between 10.0.0.1 and 10.0.9.2, one way; silent", tracks: true,
 		},
-		{name: "source", table: Table{NAT: &NAT{Interface: "out", Source: a}}, text: "source becomes 10.0.0.1 at out", tracks: true},
+		{name: "source", table: Table{NAT: &NAT{Inside: "in", Source: a}}, text: "source becomes 10.0.0.1 but at in", tracks: true},
 		{
 			name:  "both",
-			table: Table{NAT: &NAT{Interface: "out", Source: a, Public: a, Destination: b}},
-			text:  "destination 10.0.0.1 becomes 10.0.9.2; source becomes 10.0.0.1 at out", tracks: true,
+			table: Table{NAT: &NAT{Inside: "in", Source: a, Public: a, Destination: b}},
+			text:  "destination 10.0.0.1 becomes 10.0.9.2; source becomes 10.0.0.1 but at in", tracks: true,
 		},
 		{name: "limit", table: Table{Silent: true, FlowLimit: 9}, text: "at most 9 flows; silent", tracks: true},
 
@@ -49,7 +49,7 @@ func TestTable(t *testing.T) {
 		{name: "NAT without interface", table: Table{NAT: &NAT{Source: a}}, fault: "or neither"},
 		{name: "NAT without destination", table: Table{NAT: &NAT{Public: a}}, fault: "or neither"},
 		{name: "NAT to IPv6", table: Table{NAT: &NAT{Public: a, Destination: six}}, fault: "only IPv4"},
-		{name: "long interface", table: Table{NAT: &NAT{Source: a, Interface: "sixteen-bytes-xx"}}, fault: "at most 15 bytes"},
+		{name: "long interface", table: Table{NAT: &NAT{Source: a, Inside: "sixteen-bytes-xx"}}, fault: "at most 15 bytes"},
 		{name: "negative limit", table: Table{FlowLimit: -1}, fault: "-1 flows"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

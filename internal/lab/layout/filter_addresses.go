@@ -54,9 +54,8 @@ func (w *pathBuilder) resolveAddresses() {
 	for i, s := range w.filterNodes {
 		sources[i] = source
 		if s.translate == experiment.TranslateSource || s.translate == experiment.TranslateBoth {
-			out := w.outward(s.node)
-			s.table.NAT.Interface, s.table.NAT.Source = out.Interface, out.Address.Addr()
-			source = out.Address.Addr()
+			source = w.outward(s.node).Address.Addr()
+			s.table.NAT.Inside, s.table.NAT.Source = towardsSource, source
 		}
 	}
 	destinations := []netip.Addr{w.path.Destination} // as packets from the source have them
@@ -110,7 +109,7 @@ func pairs(destinations []netip.Addr, sources ...netip.Addr) []filter.Pair {
 	return all
 }
 
-// outward is the end of a node towards the destination.
+// outward is the end of a node towards the destination, the last if several lead there.
 func (w *pathBuilder) outward(node string) topology.End {
 	for _, l := range slices.Backward(w.topology.Links) {
 		if l.A.Node == node {

@@ -269,12 +269,15 @@ func (w *pathBuilder) hop(hop experiment.Hop) error {
 	return nil
 }
 
+// towardsSource is the interface of a hop's node that packets from the source come in by.
+const towardsSource = "to-source"
+
 // forwarder ends the link in the making at a new node that forwards packets,
 // the last of the topology's, and begins the next link there.
 func (w *pathBuilder) forwarder(hop experiment.Hop) error {
 	node := nodeFor(w.path.Name, hop.Label(), w.names)
 	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, Functions: functionsOf(hop)})
-	if err := w.join(topology.End{Node: node, Interface: "to-source"}); err != nil {
+	if err := w.join(topology.End{Node: node, Interface: towardsSource}); err != nil {
 		return err
 	}
 	w.previous = topology.End{Node: node, Interface: "to-destination"}
