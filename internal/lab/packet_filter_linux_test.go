@@ -378,6 +378,20 @@ func TestSilentHops(t *testing.T) {
 	}
 }
 
+// Whichever instance of a firewall a packet is for, its sender hears that it does not fit the
+// link behind.
+func TestInstancesSayWhatDoesNotFit(t *testing.T) {
+	needProgram(t, "ip", "ping")
+	l, path := through(t, "{type: firewall, name: fw, instances: 4, rules: 1}", "{type: link, mtu: 1400B}", "{type: router, name: r}")
+	for range 10 { // each has an id of its own, and so an instance
+		must(t, l, path.SourceNode, "ip", "route", "flush", "cache") // what was heard before
+		text, _ := output(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", "1450", "-I", path.Source.String(), path.Destination.String())
+		if !strings.Contains(text, "mtu = 1400") {
+			t.Errorf("nothing was heard of a packet that is too large:\n%s", text)
+		}
+	}
+}
+
 // addressOf is the address of a node towards the source.
 func addressOf(l *Lab, node string) string {
 	for _, link := range l.topology.Links {

@@ -311,6 +311,7 @@ func (w *pathBuilder) link(next topology.End) (netip.Addr, error) {
 		Emulation: emulationOf(w.pending, w.path.Name, w.links),
 	}
 	w.inspected(&link)
+	w.narrowInstances()
 	w.topology.Links = append(w.topology.Links, link)
 	w.pending, w.mtu, w.links = nil, 0, w.links+1
 	return next.Address.Addr(), nil

@@ -92,6 +92,21 @@ func (w *pathBuilder) instances(hop experiment.Hop) error {
 	return nil
 }
 
+// narrowInstances gives the links that leave instances the MTU of the link in the making, where
+// that begins at the node that joins them: an instance says itself what does not fit, as a
+// single one does. What the joining node said would take the way to one of them, whose
+// firewall may not know the flow.
+func (w *pathBuilder) narrowInstances() {
+	if _, joins := w.joining[w.previous.Node]; !joins {
+		return
+	}
+	for i := range w.topology.Links {
+		if l := &w.topology.Links[i]; l.B.Node == w.previous.Node {
+			l.MTU = w.mtu
+		}
+	}
+}
+
 // pair are the addresses at both ends of the k-th link, from 1, among those
 // side by side in the place of the path's next link, or the one after it.
 func (w *pathBuilder) pair(further, k int) [2]netip.Prefix {
@@ -145,6 +160,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 	if w.inspect != nil || end.Switch != "" {
 		return fmt.Errorf("hop %s: the lab cannot build an idps or a software switch on the links to back ends", w.path.Balancer)
 	}
+	w.narrowInstances()
 	front := slices.IndexFunc(w.filterNodes, func(s filterNode) bool { return s.balances })
 	var addresses []netip.Addr
 	var hops []HopNode

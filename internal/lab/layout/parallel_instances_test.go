@@ -62,6 +62,32 @@ func TestLinksBehindInstances(t *testing.T) {
 	}
 }
 
+// The links of instances have the MTU of the link behind the node that joins them.
+func TestMTUBehindInstances(t *testing.T) {
+	for name, test := range map[string]struct {
+		behind []experiment.Hop
+		want   []int // of the links from the first instance on
+	}{
+		"smaller":  {[]experiment.Hop{{Type: experiment.Link, MTU: 1400}, {Type: experiment.Router, Name: "r"}}, []int{1400, 1400, 1500}},
+		"larger":   {[]experiment.Hop{{Type: experiment.Link, MTU: 9000}}, []int{9000, 9000}},
+		"balanced": {[]experiment.Hop{{Type: experiment.LoadBalancer, Name: "lb", Backends: 1}, {Type: experiment.Firewall, Name: "last", Instances: 2}, {Type: experiment.Link, MTU: 1300}}, []int{1500, 1500, 1500, 1300, 1300}},
+	} {
+		e := labtest.RoutingAppliance()
+		e.Paths = []experiment.Path{{Name: "x", Hops: append([]experiment.Hop{{Type: experiment.Firewall, Name: "fw", Instances: 2}}, test.behind...)}}
+		built, _, err := FromExperiment(e)
+		testutil.OK(t, err)
+		var got []int
+		for _, l := range built.Links {
+			if l.A.Interface == "to-destination" && l.B.Interface != "to-2" || strings.HasPrefix(l.A.Interface, "to-backend") {
+				got = append(got, l.EffectiveMTU())
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: MTUs %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 func TestPlanOfParallelHops(t *testing.T) {
 	built, _, err := FromExperiment(labtest.ParallelHops())
 	testutil.OK(t, err)
