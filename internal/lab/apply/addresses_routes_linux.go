@@ -36,6 +36,12 @@ func (n *Node) ReplaceRoute(r topology.Route) error {
 	return nil
 }
 
+// ForgetPathMTUs has the node forget what routers told it of MTUs (net/ipv4/route.c), which it
+// would believe for ten minutes.
+func (n *Node) ForgetPathMTUs() error {
+	return n.Within(func() error { return writeSysctl("net.ipv4.route.flush", "1") })
+}
+
 func (n *Node) setAddress(o plan.SetAddress, index int) error {
 	device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index, Name: o.Interface}}
 	addr := &netlink.Addr{IPNet: ipNet(o.Address.Addr(), o.Address.Bits())}

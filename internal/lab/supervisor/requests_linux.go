@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab/filter"
@@ -62,6 +63,24 @@ func (s *supervisor) switchTo(path string) error {
 		}
 		if err != nil {
 			return fmt.Errorf("route of %s to %s over %s: %w", r.Node, r.Route.Destination, r.Route.Interface, err)
+		}
+	}
+	return s.forgetPathMTUs()
+}
+
+// forgetPathMTUs has the hosts learn the MTU of a path that was switched anew: a hop that is
+// not on it any more may have had a smaller one.
+func (s *supervisor) forgetPathMTUs() error {
+	for _, spec := range s.build.Topology.Nodes {
+		if spec.Forward {
+			continue
+		}
+		n, err := s.builder.Node(spec.Name)
+		if err == nil {
+			err = n.ForgetPathMTUs()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // of a kernel that keeps it from labs
+			return fmt.Errorf("node %s: forget the MTUs of paths: %w", spec.Name, err)
 		}
 	}
 	return nil
