@@ -146,16 +146,15 @@ func (w *hopWatch) series(readings []lab.Counters, started time.Time) []measurem
 	out := make([]measurement.HopSeries, len(w.hops))
 	for i, h := range w.hops {
 		out[i] = measurement.HopSeries{Name: h.Hop, Instance: h.Instance, Parts: h.Parts}
-		// The back ends of a balancer are one node, whose work is told once.
 		again := slices.ContainsFunc(w.hops[:i], func(other lab.HopNode) bool { return other.Node == h.Node })
 		var first measurement.HopSample
 		for _, reading := range readings {
+			if again {
+				reading = told(reading, h)
+			}
 			s, ok := hopSample(h, h.Node == w.host, reading, started)
 			if !ok {
 				continue
-			}
-			if again {
-				s.KernelCPU = 0
 			}
 			if len(out[i].Samples) == 0 {
 				first = s
@@ -205,6 +204,23 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 		}
 	}
 	return s, ok
+}
+
+// told leaves of a reading what is of one link of a hop alone: the links to the back ends of
+// a balancer begin at one node, whose work, drops and connections the first of them has.
+func told(reading lab.Counters, h lab.HopNode) lab.Counters {
+	reading.Nodes = slices.Clone(reading.Nodes)
+	for i, n := range reading.Nodes {
+		if n.Node != h.Node {
+			continue
+		}
+		n.Functions, n.Interfaces = measurement.HopSample{}, slices.Clone(n.Interfaces)
+		for j := range n.Interfaces {
+			n.Interfaces[j].ReceivedDropped, n.Interfaces[j].SentDropped = 0, 0
+		}
+		reading.Nodes[i] = n
+	}
+	return reading
 }
 
 // lineOf leaves of a host's counters those of the interfaces that lead onto a

@@ -171,6 +171,37 @@ func TestWatchMeters(t *testing.T) {
 	}
 }
 
+// The links to back ends begin at one node, whose drops and connections count once.
+func TestWatchBackends(t *testing.T) {
+	tracked := 8.0
+	node := lab.NodeCounters{
+		Node: "p/fw", Functions: measurement.HopSample{Connections: &tracked, DroppedPackets: 5, KernelCPU: 1},
+		Interfaces: []lab.InterfaceCounters{
+			{Name: "to-source", ReceivedDropped: 10},
+			{Name: "to-backend-1", SentBytes: 100, SentDropped: 20},
+			{Name: "to-backend-2", SentBytes: 200, SentDropped: 40},
+		},
+	}
+	w := &hopWatch{hops: []lab.HopNode{
+		{Hop: "fw", Instance: 1, Node: "p/fw", Interface: "to-backend-1"},
+		{Hop: "fw", Instance: 2, Node: "p/fw", Interface: "to-backend-2"},
+	}}
+	lossy := lab.LinkCounters{A: lab.End{Node: "p/fw", Interface: "to-backend-2"}, Counters: linkem.Counters{Forward: linkem.DirectionCounters{LostFrames: 3}}}
+	got := w.series([]lab.Counters{{Nodes: []lab.NodeCounters{{Node: "p/fw"}}}, {Nodes: []lab.NodeCounters{node}, Links: []lab.LinkCounters{lossy}}}, time.Time{})
+	if c := got[0].Samples[1].Connections; c == nil || *c != 8 || got[1].Samples[1].Connections != nil {
+		t.Errorf("of 8 connections the links have %v and %v", c, got[1].Samples[1].Connections)
+	}
+	got[0].Samples[1].Connections = nil
+	for i, want := range []measurement.HopSample{{ForwardBytes: 100, DroppedPackets: 75, KernelCPU: 1}, {ForwardBytes: 200, DroppedPackets: 3, LostPackets: 3}} {
+		if s := got[i].Samples[1]; s != want {
+			t.Errorf("link %d\ngot  %+v\nwant %+v", i+1, s, want)
+		}
+	}
+	if node.Functions.DroppedPackets != 5 || node.Interfaces[1].SentDropped != 20 {
+		t.Errorf("the reading itself has changed: %+v", node)
+	}
+}
+
 // What ends a watch early leaves what was read, and says so.
 func TestWatchHopsFails(t *testing.T) {
 	gone := errors.New("the lab is closed")
