@@ -181,13 +181,14 @@ func (d Direction) bufferBytes() float64 {
 	return rate/8*(d.Delay+4*d.Jitter).Seconds() + queue
 }
 
-// slabChunks is how many chunks that takes. Small frames fill a chunk only
-// partly, so there are four times as many as the bytes need, where that is
+// slabChunks is how many chunks that takes. A small frame fills a chunk only
+// partly, so there is one for each frame of the smallest size, where that is
 // affordable; memory that is never written to costs nothing.
 func (d Direction) slabChunks() int {
 	const least, usual = 32 << 20, 256 << 20
+	const smallest = 64 // bytes of a frame: fewer make no difference
 	buffered := math.Min(d.bufferBytes(), maxBufferBytes)
-	size := min(4*buffered, usual)
+	size := min(chunkBytes/smallest*buffered, usual)
 	if d.RateBitsPerSecond > 0 {
 		size = max(size, 1.25*buffered)
 	}

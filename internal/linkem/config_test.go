@@ -78,3 +78,32 @@ func TestDefaultQueue(t *testing.T) {
 		}
 	}
 }
+
+// A wire with a delay holds what its rate carries meanwhile, however small the frames are.
+func TestMemoryHoldsSmallFrames(t *testing.T) {
+	const frame = 106 // 64 bytes of payload in UDP over IPv4
+	for _, d := range []Direction{
+		{RateBitsPerSecond: 1e8, Delay: 100 * time.Millisecond},
+		{RateBitsPerSecond: 5e7, Delay: 300 * time.Millisecond},
+		{RateBitsPerSecond: 3e8, Delay: 20 * time.Millisecond, QueueBytes: 1 << 20},
+	} {
+		l := newLine(d, 1, 0, d.slabChunks())
+		slots, lost := d.slabChunks(), 0
+		for now := int64(0); now < int64(2*d.Delay); now += int64(math.Ceil(frame / l.rate)) {
+			for {
+				if _, _, due := l.release(now); !due {
+					break
+				}
+				slots++
+			}
+			if slots == 0 || !l.offer(now, 0, frame) {
+				lost++
+				continue
+			}
+			slots--
+		}
+		if lost > 0 {
+			t.Errorf("%+v lost %d frames that came at its rate", d, lost)
+		}
+	}
+}
