@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -206,5 +207,28 @@ func TestBackendsAreChecked(t *testing.T) {
 	}
 	if err := l.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Back ends that are far away are well all the same.
+func TestFarBackends(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	const port = 4321
+	e := labtest.ParallelHops()
+	e.Paths = e.Paths[1:2]
+	e.Paths[0].Hops = append(e.Paths[0].Hops, experiment.Hop{Type: experiment.Link, Impairment: experiment.Impairment{Delay: 400 * time.Millisecond}})
+	l, paths := startExperiment(t, e)
+	self, path := readableSelf(t), paths[0]
+	for _, b := range path.Backends {
+		begin(t, l, b.Node, "listens", self, "greet", netip.AddrPortFrom(b.Address, port).String(), b.Node)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	testutil.OK(t, l.WatchBackends(ctx, path, port))
+	for range 3 { // each takes longer than a second, in which a back end is tried again
+		must(t, l, path.SourceNode, self, "ask", netip.AddrPortFrom(path.Destination, port).String(), "1")
+	}
+	if down := l.BackendsDown(path); len(down) > 0 {
+		t.Errorf("down are %v", down)
 	}
 }

@@ -67,7 +67,7 @@ func (l *Lab) WatchBackends(ctx context.Context, p Path, port uint16) error {
 		return fail(errors.New("it has no load balancer"))
 	}
 	known := l.healthChanged(p.Balancer)
-	if _, err := l.request(ctx, message.Watch, message.WatchRequest{Node: p.Balancer, Port: port}, nil, nil); err != nil {
+	if _, err := l.request(ctx, message.Watch, message.WatchRequest{Node: p.Balancer, Port: port, RoundTrip: p.BackendRoundTrip}, nil, nil); err != nil {
 		return fail(err)
 	}
 	select {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/filter"
@@ -57,6 +58,9 @@ type Path struct {
 	// DestinationNode.
 	Balancer string
 	Backends []Backend
+	// BackendRoundTrip is how long the path's delays have a round trip from Balancer to a
+	// back end take, with nearly all of their jitter.
+	BackendRoundTrip time.Duration
 	// VariantOf is the path whose nodes and addresses this one shares, with some
 	// hops bypassed; empty for a path of its own.
 	VariantOf string

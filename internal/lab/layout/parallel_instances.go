@@ -184,6 +184,10 @@ func (w *pathBuilder) arrive(end topology.End) error {
 	if last >= 0 {
 		w.path.HopNodes = slices.Replace(w.path.HopNodes, last, last+1, hops...)
 	}
+	behind := slices.IndexFunc(w.hops, func(h hopPlace) bool { return h.Backends > 0 })
+	for _, h := range w.hops[behind:] {
+		w.path.BackendRoundTrip += 2 * (h.Delay + 4*h.Jitter)
+	}
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == w.path.Balancer })
 	w.topology.Nodes[i].Functions.Balance = &filter.Balance{Address: w.path.Hops[w.filterNodes[front].hop], Backends: addresses}
 	w.path.Hops, w.path.Destination = append(w.path.Hops, addresses[0]), addresses[0]

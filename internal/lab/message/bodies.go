@@ -69,6 +69,8 @@ type ScaleRequest struct {
 type WatchRequest struct {
 	Node string `json:"node"`
 	Port uint16 `json:"port"` // of TCP, which a healthy back end accepts
+	// RoundTrip is how long an answer of one takes by the delays on the way.
+	RoundTrip time.Duration `json:"round_trip_nanoseconds,omitempty"`
 }
 
 // HealthReport is what a load balancer's health check found.

@@ -17,8 +17,8 @@ import (
 const healthRole = "hopbench-lab-health"
 
 // The health check: a back end whose port did not accept a TCP connection
-// within healthTimeout, healthFailures times in a row, gets no more new flows
-// until it accepts one. Checks are healthInterval apart.
+// within healthTimeout and a round trip, healthFailures times in a row, gets no more new
+// flows until it accepts one. Checks are healthInterval apart.
 const (
 	healthInterval = time.Second
 	healthTimeout  = 500 * time.Millisecond
@@ -31,6 +31,8 @@ type healthJob struct {
 	Node    string         `json:"node"`
 	Balance filter.Balance `json:"balance"`
 	Port    uint16         `json:"port"`
+	// RoundTrip is how long the way to a back end and back takes.
+	RoundTrip time.Duration `json:"round_trip_nanoseconds,omitempty"`
 }
 
 // run watches the back ends until ctx ends, and tells of every change.
@@ -66,7 +68,7 @@ func (j healthJob) run(ctx context.Context, w *message.Conn) error {
 
 // tryAll connects to every back end at the same time and counts failures in a row.
 func (j healthJob) tryAll(ctx context.Context, failures []int) {
-	dialer := net.Dialer{Timeout: healthTimeout}
+	dialer := net.Dialer{Timeout: healthTimeout + j.RoundTrip}
 	var wg sync.WaitGroup
 	for i, a := range j.Balance.Backends {
 		wg.Go(func() {
@@ -117,7 +119,7 @@ func (s *supervisor) watch(r message.WatchRequest) error {
 	if twice {
 		return fmt.Errorf("the back ends of node %s are watched already", r.Node)
 	}
-	job := healthJob{Node: r.Node, Balance: *n.Spec().Functions.Balance, Port: r.Port}
+	job := healthJob{Node: r.Node, Balance: *n.Spec().Functions.Balance, Port: r.Port, RoundTrip: r.RoundTrip}
 	conn, err := s.startRole(healthRole, job, n, nil, message.Death{Process: "health check of node " + r.Node, Node: r.Node})
 	if err != nil {
 		return err
