@@ -139,22 +139,34 @@ func (l *loader) flowLimit(h *FileHop, e *Experiment) {
 		return
 	}
 	for _, t := range e.Tests {
-		flows := t.Spec.Flows
-		switch t.Spec.Kind {
-		case measurement.TCP, measurement.Load:
-			if t.Spec.Direction == measurement.Both {
-				flows *= 2
-			}
-		case measurement.UDP, measurement.PPS, measurement.FTP:
-		default:
-			continue
-		}
-		if flows *= max(e.Pairs, 1); flows > h.FlowLimit {
+		if flows := trackedFlows(t.Spec) * max(e.Pairs, 1); flows > h.FlowLimit {
 			l.Wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
 				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
 			return
 		}
 	}
+}
+
+// trackedFlows is how many flows a gateway sees of a test of one pair; of crr, whose failures
+// are the result, one.
+func trackedFlows(s measurement.Spec) int {
+	flows, requests := kind.Connections(s), 1
+	if s.Protocol == measurement.OverUDP {
+		requests = 2 // with their connection
+	}
+	switch s.Kind {
+	case measurement.TCP:
+		return flows
+	case measurement.Load:
+		return flows + 2*requests // before the load, and in it
+	case measurement.RR:
+		return requests
+	case measurement.UDP, measurement.PPS, measurement.MTU:
+		return 2 * flows // each with its connection
+	case measurement.FTP:
+		return 1 + 2*flows // two connections of FTP for each, and the test's own
+	}
+	return 1
 }
 
 // maxFlowsOfPairs bounds the flows of all pairs of a test together, of each of which a trial
