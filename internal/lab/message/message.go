@@ -13,8 +13,9 @@ import (
 // Messages travel in frames: four bytes of length, big endian, then that many
 // bytes of JSON. Descriptors travel with the first byte.
 
-// maxFrame bounds a message in bytes: a topology of some ten thousand links.
-const maxFrame = 8 << 20
+// maxFrame bounds a message in bytes: a topology of some ten thousand links, with dozens of
+// rule files (idps.MaxFileBytes).
+const maxFrame = 256 << 20
 
 // Verb says what a message is about, and so of what type its body is.
 type Verb string

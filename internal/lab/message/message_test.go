@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/layout"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/lab/topology"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -55,6 +57,16 @@ func TestFramesRoundTrip(t *testing.T) {
 	}
 	if _, err := readFrame(strings.NewReader("\xff\xff\xff\xff{}")); !errors.Is(err, errFrameTooLong) {
 		t.Errorf("a frame that announces 4 GiB: %v", err)
+	}
+}
+
+// A topology with several of the largest rule files is a message.
+func TestRuleFilesFit(t *testing.T) {
+	text := strings.Repeat(`"`, idps.MaxFileBytes) // each is two bytes in JSON
+	m, err := New(Build, 0, BuildRequest{Topology: topology.Topology{RuleFiles: map[string]string{"a": text, "b": text, "c": text}}})
+	testutil.OK(t, err)
+	if _, err := encodeFrame(m); err != nil {
+		t.Error(err)
 	}
 }
 
