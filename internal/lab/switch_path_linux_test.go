@@ -104,6 +104,29 @@ func TestSwitchInPlace(t *testing.T) {
 	}
 }
 
+// What a one-way hop says to the source passes by the hops before it that are off: a firewall
+// among them does not know the flow.
+func TestOneWayHopBehindBypassAnswers(t *testing.T) {
+	needProgram(t, "ping")
+	hops := []experiment.Hop{
+		{Type: experiment.Router, Name: "edge"},
+		{Type: experiment.Firewall, Name: "fw", Rules: 1, Instances: 1},
+		{Type: experiment.Router, Name: "there", OneWay: true},
+		{Type: experiment.Router, Name: "far"},
+	}
+	e := labtest.FastPath()
+	e.Paths = []experiment.Path{
+		{Name: "whole", Hops: hops},
+		{Name: "no-fw", VariantOf: "whole", Hops: hops, Bypass: []string{"fw"}},
+		{Name: "no-edge-no-fw", VariantOf: "whole", Hops: hops, Bypass: []string{"edge", "fw"}},
+	}
+	l, paths := startExperiment(t, e)
+	for _, i := range []int{1, 0, 2, 1} {
+		switchTo(t, l, paths[i].Name)
+		checkPath(t, l, paths[i])
+	}
+}
+
 // Packets that are sent while paths are switched all arrive.
 func TestSwitchLosesNothing(t *testing.T) {
 	needProgram(t, "ping")

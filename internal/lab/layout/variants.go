@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/topology"
@@ -63,12 +64,20 @@ type detour struct {
 	back bool
 }
 
-// detours are those of both directions.
+// detours are those of both directions. What a one-way hop itself says to the source passes by
+// the hops before it that are off, although traffic to the source passes it by, too.
 func (s state) detours() []detour {
 	var out []detour
-	for _, back := range []bool{false, true} {
-		for _, r := range s.ranges(back) {
-			out = append(out, detour{r, back})
+	there, back := s.ranges(false), s.ranges(true)
+	for _, r := range there {
+		out = append(out, detour{r, false})
+	}
+	for _, r := range back {
+		out = append(out, detour{r, true})
+	}
+	for _, r := range there {
+		if slices.ContainsFunc(back, func(b hopRange) bool { return b.first <= r.first && r.last < b.last }) {
+			out = append(out, detour{r, true})
 		}
 	}
 	return out
