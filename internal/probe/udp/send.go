@@ -29,6 +29,8 @@ const (
 	catchUp      = 0.8 * (admission.RateTolerance - 1)
 	// queueWait is how long a sender waits for a full queue of its host.
 	queueWait = 100 * time.Microsecond
+	// maxOutgrown is more than there are hellos of a flow.
+	maxOutgrown = 100
 )
 
 // sender is the sending side of one flow of a udp or pps test.
@@ -52,6 +54,7 @@ type sender struct {
 	measured  int64 // packets
 	sent      atomic.Int64
 	queueFull int64
+	outgrown  int  // errors of earlier packets, which were larger: a hello before the MTU was known
 	stopped   bool // the receiver has told it to stop
 	effective map[string]string
 	facts     []string
@@ -263,6 +266,8 @@ func (s *sender) retry(err error) (stop bool, _ error) {
 		s.queueFull++
 		thread.Sleep(queueWait)
 	case errors.Is(err, sockets.ErrTick):
+	case errors.Is(err, sockets.ErrTooBig) && s.size <= datagram.LargestPayload(s.conn) && s.outgrown < maxOutgrown:
+		s.outgrown++
 	case errors.Is(err, sockets.ErrTooBig):
 		return true, fmt.Errorf("send packets of %d bytes: the path's MTU is now %d bytes: give a smaller packet_bytes", s.size, s.conn.PathMTU())
 	default:

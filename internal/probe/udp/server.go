@@ -69,9 +69,17 @@ func (s *server) send(w *session.ControlConn, conn *sockets.Conn, open *session.
 		return err
 	}
 	sender.clock = s.clock
-	if sender.start, err = sender.control.ReadStart(session.Planned(spec) + session.Grace); err != nil {
+	start, err := sender.control.ReadStart(session.Planned(spec) + session.Grace)
+	if err != nil {
 		return err
 	}
+	if spec.PacketBytes == 0 && datagram.LargestPayload(conn) < sender.size { // a router has said so meanwhile
+		if sender, err = newSender(sender.control, conn, spec, cookie, open.Test.State.(*packetPages)); err != nil {
+			return err
+		}
+		sender.clock = s.clock
+	}
+	sender.start = start
 	host := open.SampleHost(sender.start)
 	defer host.End()
 	defer open.Test.Meter.Add(true, func() int64 { return sender.sent.Load() * int64(sender.size) })()
