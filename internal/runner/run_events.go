@@ -24,6 +24,7 @@ type publisher struct {
 type second struct {
 	began     time.Time // of collecting, zero before the first sign
 	published bool      // an event of this trial
+	moves     bool      // the trial has moved bytes: what is 0 from then on stands still
 	last      measurement.Progress
 	all       mean
 	pairs     []mean
@@ -102,7 +103,8 @@ func (s *second) add(p measurement.Progress) {
 	if p.Hops != nil {
 		s.hops = p.Hops
 	}
-	if p.Throughput == 0 && p.RTT == 0 {
+	s.moves = s.moves || p.Throughput > 0
+	if p.RTT == 0 && !s.moves {
 		return // it says no more than that the test goes on
 	}
 	s.all.add(p.Throughput, p.RTT)
@@ -130,7 +132,7 @@ func (p *publisher) publishSecond(e Event) {
 		hops[i].Counted.At = out.At
 	}
 	p.publish(e, event.Event{Code: event.Measured, Trial: p.trial, Second: &out, Hops: hops})
-	p.second = second{began: time.Now(), published: true}
+	p.second = second{began: time.Now(), published: true, moves: s.moves}
 }
 
 // hopTotals are the last samples of hops.

@@ -100,3 +100,43 @@ func TestPublishedSeconds(t *testing.T) {
 		}
 	})
 }
+
+// A second in which a test stood still for most of the time has the mean of all of it: what
+// moved nothing counts as nothing, once it moved something.
+func TestPublishedSecondOfAStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		planned := experiment.PlannedTrial{ID: "b01-a-x", Block: 1, Path: "a", Test: "x", Spec: measurement.Spec{Kind: measurement.TCP}}
+		asked := experiment.PlannedTrial{ID: "b01-a-y", Block: 1, Path: "a", Test: "y", Spec: measurement.Spec{Kind: measurement.RR}}
+		events := published(t, func(step func(runner.Event)) {
+			step(runner.Event{Trial: planned})
+			step(runner.Event{Trial: planned, Live: &measurement.Progress{}})
+			for i := range 15 {
+				time.Sleep(200 * time.Millisecond)
+				one := measurement.PairProgress{Source: "c", Destination: "s"}
+				if i < 6 {
+					one.Throughput = 1e9
+				}
+				step(runner.Event{Trial: planned, Live: &measurement.Progress{Elapsed: measurement.Seconds(0.2 * float64(i+1)), Throughput: one.Throughput, Pairs: []measurement.PairProgress{one}}})
+			}
+			step(runner.Event{Trial: planned, Finished: &measurement.Trial{ID: planned.ID}})
+			step(runner.Event{Trial: asked})
+			for i := range 6 { // no answer has come yet: that is no round trip of 0
+				step(runner.Event{Trial: asked, Live: &measurement.Progress{Elapsed: measurement.Seconds(0.2 * float64(i+1)), RTT: measurement.Seconds(i/3) * 1e-3}})
+				time.Sleep(200 * time.Millisecond)
+			}
+		})
+		var got []float64
+		var rtt measurement.Seconds
+		for _, e := range events {
+			if e.Code != event.Measured {
+				continue
+			}
+			if got, rtt = append(got, e.Second.Throughput), e.Second.RTT; len(e.Second.Pairs) == 1 && e.Second.Pairs[0].Throughput != e.Second.Throughput {
+				t.Errorf("the only pair has %v of %v", e.Second.Pairs[0].Throughput, e.Second.Throughput)
+			}
+		}
+		if want := []float64{1e9, 2e8, 0, 0}; !slices.Equal(got, want) || rtt != 1e-3 {
+			t.Errorf("the seconds have %v bit/s, want %v; the last round trip is %v", got, want, rtt)
+		}
+	})
+}
