@@ -398,13 +398,15 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 		shown := c.Always
 		for i, label := range labels {
 			var values []float64
+			has := c.Always // what a hop has in one trial, it has in all, be it 0
 			for _, w := range byHop[label] {
-				if v, ok := counted(c, w); ok || c.Always {
+				v, known := counted(c, w)
+				if has = has || known; known || !c.Size {
 					values = append(values, v)
 				}
 			}
 			column[i] = "—"
-			if len(values) > 0 {
+			if has {
 				middle := statistics.Median(values)
 				if c.Unit == measurement.Count {
 					middle = math.Round(middle) // no half packets

@@ -3,10 +3,12 @@ package report_test
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -87,6 +89,31 @@ func TestHostileSeries(t *testing.T) {
 		all := renderAll(t, r)
 		if strings.Contains(all["html"], "<b>|") {
 			t.Errorf("%s: a name is markup", name)
+		}
+	}
+}
+
+// What a hop counted in one trial alone it counted nothing of in the others: the median is that
+// of all trials, and never more of a part than of the whole.
+func TestHopsCountNothingInMostTrials(t *testing.T) {
+	r := reporttest.Watched(t)
+	for i := range r.Trials {
+		trial := &r.Trials[i]
+		for k := range trial.HopSeries {
+			for j := range trial.HopSeries[k].Samples {
+				trial.HopSeries[k].Samples[j].DroppedPackets = 0
+			}
+			if last := &trial.HopSeries[k].Samples[len(trial.HopSeries[k].Samples)-1]; trial.Block == 1 {
+				last.DroppedPackets, last.QueueDroppedPackets = 5000, 5000
+			}
+		}
+	}
+	for _, s := range report.New(r).Hops {
+		dropped, full := slices.Index(s.Columns, "dropped"), slices.Index(s.Columns, "of them: queue full")
+		for _, row := range s.Rows {
+			if dropped < 0 || full < 0 || row.Values[dropped] != "0" || row.Values[full] != "0" {
+				t.Errorf("%s, %s, %s: %q of %q", s.Path, s.Test, row.Hop, row.Values, s.Columns)
+			}
 		}
 	}
 }
