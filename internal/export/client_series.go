@@ -147,7 +147,7 @@ type hopLine struct {
 
 // lines adds the clients up, trial by trial, in steps as wide as the widest of the trial;
 // what each pair counted is spread evenly over its own steps.
-func (r Run) lines(sheets []*sheet) []*line {
+func (r Run) lines(sheets []*sheet) ([]*line, error) {
 	type bounds struct {
 		*line
 		width, end float64
@@ -166,8 +166,14 @@ func (r Run) lines(sheets []*sheet) []*line {
 			b.end = max(b.end, step.At+step.Step)
 		}
 	}
+	total := 0.0
 	for _, b := range all {
-		n := int(math.Ceil(b.end/b.width - 1e-6))
+		steps := math.Ceil(b.end/b.width - 1e-6)
+		// How long a step took is what an agent says it is, too.
+		if total += steps; !(total <= mostRows) {
+			return nil, fmt.Errorf("the trials of the run would have more than %d steps, which are too many rows for a spreadsheet; %s", mostRows, remedy)
+		}
+		n := int(steps)
 		b.at, b.throughput = make([]float64, n), make([]float64, n)
 		for i := range n {
 			b.at[i] = nanoseconds(float64(i) * b.width)
@@ -198,7 +204,7 @@ func (r Run) lines(sheets []*sheet) []*line {
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // hopLines are those of a trial in steps of a width, in seconds.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"reflect"
 	"testing"
@@ -63,7 +64,9 @@ func TestCoarseStepsStayInTheirPlace(t *testing.T) {
 	if want := [][3]float64{{0, 1, 16000}, {1.0002, 1, 16000}, {1.9999, 1, 16000}, {3, 10, 16000}, {13, 10, 16000}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("the client has %v, want %v", got, want)
 	}
-	for i, v := range r.lines(all)[0].throughput {
+	lines, err := r.lines(all)
+	testutil.OK(t, err)
+	for i, v := range lines[0].throughput {
 		if at := 10 * float64(i); at+10 <= 23 && (v < 15990 || v > 16010) {
 			t.Errorf("from %v s on all clients together have %v bit/s", at, v)
 		}
@@ -110,6 +113,47 @@ func TestLastSecondIsAsLongAsItIs(t *testing.T) {
 		}
 		if want := [][3]float64{{0, 1, 8000}, {1, 1, 8000}, {2, 0.25, 8000}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: the client has %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A time is what an agent says it is: one that says that all it counted took a nanosecond, or
+// a few microseconds of a long trial, must not have a spreadsheet take all memory, and for many
+// trials neither.
+func TestSpreadsheetOfTinyStepsIsBounded(t *testing.T) {
+	coder, err := samples.NewCoder()
+	testutil.OK(t, err)
+	for name, c := range map[string]struct {
+		at, step time.Duration
+		trials   int
+		fits     bool
+	}{
+		"a nanosecond":                {time.Minute, 1, 1, false},
+		"a second of a million":       {1_000_000 * time.Second, 1, 1, false},
+		"hours, in many trials":       {900_000 * time.Second, time.Second, 3, false},
+		"the last of a trial":         {time.Minute, 100 * time.Microsecond, 1, true},
+		"whole seconds, in one trial": {900_000 * time.Second, time.Second, 1, true},
+	} {
+		r := Run{
+			Result: &result.Result{Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
+				Tests: []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}}},
+			Agents: func(string) ([]string, error) { return []string{"c1"}, nil },
+			Blocks: func(trial string) iter.Seq2[samples.Block, error] {
+				return func(yield func(samples.Block, error) bool) {
+					outbox := samples.NewOutbox(coder, 1<<30)
+					testutil.OK(t, errors.Join(outbox.Add(trial, 1, 1, c.step, []samples.Sample{{At: c.at, Flow: 1, Bytes: 1000}}), outbox.Acknowledge(0, 1<<30)))
+					b, _ := outbox.Next()
+					yield(b, nil)
+				}
+			},
+		}
+		for i := range c.trials {
+			r.Result.Trials = append(r.Result.Trials, measurement.Trial{ID: fmt.Sprint("t", i), Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true}})
+		}
+		all, err := r.sheets()
+		testutil.OK(t, err)
+		if _, err := r.lines(all); (err == nil) != c.fits {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

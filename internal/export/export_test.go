@@ -362,7 +362,8 @@ func TestSpreadsheet(t *testing.T) {
 func TestAggregate(t *testing.T) {
 	sheets, err := run().sheets()
 	testutil.OK(t, err)
-	got := run().lines(sheets)
+	got, err := run().lines(sheets)
+	testutil.OK(t, err)
 	want := []*line{
 		{"b01-one-bulk", "one", "bulk", 1, true, []float64{0, 0.5, 1}, []float64{1600, 3200, 4800}, []hopLine{{"box (2 instances)", []float64{1600, 3200, 4800}}}},
 		{"b01-two-bulk", "two", "bulk", 2, false, []float64{0, 1, 2}, []float64{32000, 56000, 8000}, nil},

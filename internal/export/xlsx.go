@@ -58,7 +58,11 @@ func XLSX(w io.Writer, run Run) (err error) {
 	}
 	b := book{File: f, bold: bold}
 	if len(sheets) > 0 {
-		if err := b.aggregate(run.lines(sheets)); err != nil {
+		lines, err := run.lines(sheets)
+		if err == nil {
+			err = b.aggregate(lines)
+		}
+		if err != nil {
 			return fmt.Errorf("write the sheet of all clients: %w", err)
 		}
 	}
