@@ -80,6 +80,11 @@ func (s *rateSearch) add(step measurement.LossStep) bool {
 // a test of its own, with connections of its own.
 func searchLoss(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	share := max(req.Spec.Duration.Duration()/(searchSteps+2), shortestStep)
+	began, sign := time.Now(), progress
+	progress = func(p measurement.Progress) { // who watches sees one test
+		p.Elapsed = measurement.SecondsOf(time.Since(began))
+		sign(p)
+	}
 	deadline := time.Now().Add(req.Spec.Duration.Duration() - 2*share)
 	s := &rateSearch{bound: req.Spec.LossBound, most: req.Spec.RateBitsPerSecond}
 	for done := false; !done && (len(s.steps) < 2 || time.Now().Before(deadline)); {

@@ -26,3 +26,20 @@ func TestRunLossSearch(t *testing.T) {
 		t.Errorf("the metrics are not those of the last step: %+v, %v", last, out.Metrics)
 	}
 }
+
+// Who watches a search sees one test, whose time goes on from step to step.
+func TestProgressOfALossSearch(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: 1000, Duration: 0.6, LossBound: 0.01, RateBitsPerSecond: 2e7}
+	last, signs := measurement.Seconds(0), 0
+	_, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, func(p measurement.Progress) {
+		if signs++; p.Elapsed < last {
+			t.Errorf("after %v s into the test it is %v s", last, p.Elapsed)
+		}
+		last = p.Elapsed
+	})
+	testutil.OK(t, err)
+	if signs < 2 {
+		t.Errorf("%d signs of life", signs)
+	}
+}
