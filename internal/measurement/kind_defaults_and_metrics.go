@@ -261,6 +261,11 @@ func MetricsOf(kind Kind) []Metric {
 	return out
 }
 
+// HasThroughput says that tests of a kind move bytes at a rate.
+func HasThroughput(kind Kind) bool {
+	return slices.ContainsFunc(MetricsOf(kind), func(m Metric) bool { return m.Unit == BitsPerSecond })
+}
+
 // PrimaryOf is the metric that a report leads with for a kind. That of trace is
 // shown but not compared: a hop more is not a cost by itself.
 func PrimaryOf(kind Kind) (Metric, bool) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -73,5 +75,30 @@ func TestRunMetrics(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// A test of round trips carries nothing that could be 0; one that stands still carries nothing.
+func TestThroughputOfTestsThatHaveOne(t *testing.T) {
+	for kind, has := range map[measurement.Kind]bool{measurement.TCP: true, measurement.PPS: true, measurement.FTP: true, measurement.Load: true, measurement.RR: false, measurement.CRR: false, measurement.Ping: false} {
+		stream := event.NewStream()
+		trial := &event.PlannedTrial{ID: "t", Path: "fw", Test: "x", Kind: kind}
+		stream.Publish(event.Event{Code: event.RunStarted, Run: &event.RunStart{Name: "n"}})
+		stream.Publish(event.Event{Code: event.TrialStarted, Trial: trial})
+		stream.Publish(event.Event{Code: event.Measured, Trial: trial, Second: &event.Second{RTT: 0.5, Pairs: []event.PairSecond{{Source: "c", Destination: "s", RTT: 0.5}}}})
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(newRun(stream.State))
+		families, err := registry.Gather()
+		testutil.OK(t, err)
+		for _, name := range []string{"hopbench_run_throughput_bits_per_second", "hopbench_run_pair_throughput_bits_per_second"} {
+			got := false
+			for _, f := range families {
+				got = got || f.GetName() == name
+			}
+			if got != has {
+				t.Errorf("%s: %s is there: %v", kind, name, got)
+			}
+		}
+		stream.Close()
 	}
 }
