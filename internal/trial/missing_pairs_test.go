@@ -24,6 +24,7 @@ import (
 // What may become of a pair.
 const (
 	wellBehaved     = "well"
+	early           = "has what it wanted before the others"
 	goneBefore      = "the source is gone before the trace"
 	goneMeanwhile   = "the source dies in the test"
 	asleep          = "the source stops before it is prepared"
@@ -143,6 +144,10 @@ func (o *one) Run(ctx context.Context, r probe.Request, progress func(measuremen
 		return measurement.Outcome{}, cancelled()
 	}
 	switch o.fate {
+	case early:
+		out := steadyPair(1e6, 0).outcome
+		out.Started = began
+		return out, nil
 	case goneMeanwhile:
 		return measurement.Outcome{}, ended
 	case asleepMeanwhile:
@@ -238,16 +243,18 @@ func TestNobodyWaitsForAStraggler(t *testing.T) {
 	})
 }
 
-// A pair that failed moves nothing any more, and whoever watches does not see its last rate
-// until the end of the trial.
-func TestAPairThatFailedIsNotShownToGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var last measurement.Progress
-		_, err := Do(t.Context(), newCrowd([]string{wellBehaved, reset}), Wanted{ID: "t", Path: "p", Spec: combineSpec}, func(p measurement.Progress) { last = p })
-		if err != nil || len(last.Pairs) != 2 || last.Throughput != 2e6 || last.Pairs[1].Throughput != 0 || last.Pairs[1].RTT != 0 {
-			t.Errorf("%v, shown last: %+v", err, last)
-		}
-	})
+// A pair that failed, or has done what it was to, moves nothing any more, and whoever watches
+// does not see its last rate until the end of the trial.
+func TestAPairThatEndedIsNotShownToGoOn(t *testing.T) {
+	for _, fate := range []string{reset, early} {
+		synctest.Test(t, func(t *testing.T) {
+			var last measurement.Progress
+			_, err := Do(t.Context(), newCrowd([]string{wellBehaved, fate}), Wanted{ID: "t", Path: "p", Spec: combineSpec}, func(p measurement.Progress) { last = p })
+			if err != nil || len(last.Pairs) != 2 || last.Throughput != 2e6 || last.Pairs[1].Throughput != 0 || last.Pairs[1].RTT != 0 {
+				t.Errorf("%s: %v, shown last: %+v", fate, err, last)
+			}
+		})
+	}
 }
 
 // A testbed that says who died is believed: pairs of other ends go on, and the reason is

@@ -58,9 +58,7 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 				p.Elapsed += wait
 				sum.add(k, p)
 			})
-			if t.failed[k] != nil {
-				sum.gone(k)
-			}
+			sum.gone(k)
 			t.noteClocks(pair, &outcomes[k])
 		})
 	}
@@ -191,7 +189,7 @@ func (s *progressSum) add(k int, p measurement.Progress) {
 	}
 }
 
-// gone takes a pair that failed out of the sum: what it did last it does no more.
+// gone takes a pair that failed or is done out of the sum: what it did last it does no more.
 func (s *progressSum) gone(k int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
