@@ -1,10 +1,6 @@
 package gate
 
-import (
-	"slices"
-
-	"github.com/hopbench/hopbench/internal/measurement"
-)
+import "github.com/hopbench/hopbench/internal/measurement"
 
 // localDropsOfStreams warns of packets that the hosts lost themselves, where they are
 // a notable share of the segments that TCP sent again.
@@ -57,33 +53,11 @@ func (j *judge) lostAtTheEnd() float64 {
 	return lowest.Loss * float64(lowest.Packets)
 }
 
-// dropped is how many packets the ends lost themselves, and where. What two ends
-// on one host both report is one counter of that host, seen twice: not at the same
-// moments, so that the two may differ, and the larger one counts.
+// dropped is how many packets the ends lost themselves, and where.
 func (j *judge) dropped() (f measurement.Finding) {
-	source, destination := j.outcome.Source, j.outcome.Destination
-	add := func(end string, d measurement.Drop) {
+	f.Drops = measurement.LocalDrops(j.outcome.Source, j.outcome.Destination)
+	for _, d := range f.Drops {
 		f.Dropped += d.Packets
-		f.Drops = append(f.Drops, measurement.EndDrop{End: end, Place: d.Place, Packets: d.Packets})
-	}
-	shared := func(d measurement.Drop) bool {
-		return source.SameNetwork(destination) || d.HostWide && source.SameHost(destination)
-	}
-	for _, d := range source.Drops {
-		end := "source"
-		if shared(d) {
-			end = "both"
-		}
-		add(end, d)
-	}
-	for _, d := range destination.Drops {
-		at := slices.IndexFunc(source.Drops, func(s measurement.Drop) bool { return s.Place == d.Place && s.HostWide == d.HostWide })
-		if !shared(d) || at < 0 {
-			add("destination", d)
-		} else if more := d.Packets - source.Drops[at].Packets; more > 0 {
-			f.Dropped += more
-			f.Drops[at].Packets = d.Packets
-		}
 	}
 	if f.Dropped == 0 {
 		return measurement.Finding{Dropped: j.outcome.Metrics["dropped_packets_count"]}

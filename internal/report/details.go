@@ -154,14 +154,10 @@ type lostThere struct {
 // add counts the trials of a test on a path.
 func (l *lostPackets) add(path, test string, trials []*measurement.Trial) {
 	packets := map[string]float64{}
-	of := func(end string, e measurement.End) {
-		for _, d := range e.Drops {
-			packets[end+typeset.Line(d.Place)] += d.Packets
-		}
-	}
 	for _, t := range trials {
-		of("source's ", t.Source)
-		of("destination's ", t.Destination)
+		for _, d := range measurement.LocalDrops(t.Source, t.Destination) {
+			packets[typeset.Line(words.DropPlace(d))] += d.Packets
+		}
 	}
 	if len(packets) == 0 {
 		return

@@ -34,3 +34,19 @@ func TestLostPacketsAreSaidOnce(t *testing.T) {
 		t.Errorf("%q\nwant %q", said, want)
 	}
 }
+
+// What two ends on one machine both read off one counter is lost once: the report says as many
+// packets as the finding of the gate.
+func TestLostPacketsOfOneMachineAreCountedOnce(t *testing.T) {
+	r := reporttest.Run(t, 2)
+	for i := range r.Trials {
+		trial := &r.Trials[i]
+		trial.Source.HostID, trial.Destination.HostID, trial.Source.NetworkID, trial.Destination.NetworkID = "h", "h", "1", "2"
+		trial.Source.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 90, HostWide: true}, {Place: "UDP receive buffer", Packets: 3}}
+		trial.Destination.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 100, HostWide: true}, {Place: "UDP receive buffer", Packets: 5}}
+	}
+	const want = "lost in 24 trials: both ends' softnet backlog 2400, destination's UDP receive buffer 120, source's UDP receive buffer 72."
+	if said := report.New(r).Seen; !slices.ContainsFunc(said, func(text string) bool { return strings.HasSuffix(text, want) }) {
+		t.Errorf("%q, want %q", said, want)
+	}
+}

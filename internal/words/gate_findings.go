@@ -279,13 +279,17 @@ func dropped(f finding) string {
 			places = append(places, "…")
 			break
 		}
-		end := d.End + "'s"
-		if d.End == "both" {
-			end = "both ends'"
-		}
-		places = append(places, fmt.Sprintf("%s %s %.0f", end, d.Place, d.Packets))
+		places = append(places, fmt.Sprintf("%s %.0f", DropPlace(d), d.Packets))
 	}
 	return fmt.Sprintf("the hosts themselves dropped %.0f packets (%s)", f.Dropped, strings.Join(places, ", "))
+}
+
+// DropPlace is where an end lost packets.
+func DropPlace(d measurement.EndDrop) string {
+	if d.End == "both" {
+		return "both ends' " + d.Place
+	}
+	return d.End + "'s " + d.Place
 }
 
 // firstPairs lists the first few pairs and says how many more there are.
