@@ -69,7 +69,7 @@ func (m *Model) processorSentence(p Path, t Test, trials []*measurement.Trial) s
 	}
 	said += separator + write(softirq) + " in soft interrupts, where the kernel forwards for hops and receives for the ends."
 	c := m.Cost(Key{p.Name, t.Name, "cpu_seconds_per_byte"})
-	if p.Baseline || c == nil || c.Counted() == 0 {
+	if p.Baseline || c == nil || c.Counted() == 0 || c.EstimateUnbounded { // its number would be 0, which nobody measured
 		return said
 	}
 	more, between := words.Estimate(c.Difference, c.DifferenceLow, c.DifferenceHigh, measurement.SecondsPerByte, true)

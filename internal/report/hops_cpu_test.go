@@ -69,3 +69,27 @@ func TestProcessorSentence(t *testing.T) {
 		}
 	}
 }
+
+// Where a path broke most of its trials, how much more it costs is not known: that is not 0.
+func TestProcessorSentenceOfBrokenTrials(t *testing.T) {
+	r := reporttest.Run(t, 16)
+	for i := range r.Trials {
+		trial := &r.Trials[i]
+		if trial.Test != "flows-1" {
+			continue
+		}
+		trial.Metrics["cpu_seconds_per_byte"] = 20e-9 * (1 + 0.01*float64(trial.Block%5))
+		if trial.Path == "one-appliance" && trial.Block <= 12 {
+			trial.Outcome = measurement.Outcome{}
+			trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "test", Code: measurement.FoundText, Text: "connection reset", Fatal: true, PathFailure: true}}}
+		}
+	}
+	reporttest.Analyse(r)
+	m := New(r)
+	if c := m.Cost(Key{"one-appliance", "flows-1", "cpu_seconds_per_byte"}); c == nil || !c.EstimateUnbounded {
+		t.Fatalf("%+v", c)
+	}
+	if got := m.processorSentence(m.Paths[1], m.Tests[2], []*measurement.Trial{processorTrial()}); !strings.Contains(got, "spent") || strings.Contains(got, "Compared with") {
+		t.Error(got)
+	}
+}
