@@ -5,10 +5,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
@@ -70,5 +72,28 @@ func TestPictureOfBrokenTrials(t *testing.T) {
 		if !strings.Contains(row, c.mark) {
 			t.Errorf("%d broken of %s: %q and %q are not in the picture:\n%s", c.broken, c.test, c.text, c.mark, row)
 		}
+	}
+}
+
+// Where both paths broke trials of other blocks, an interval has no end on either side: the plot
+// says so as the table does, and its bar goes from end to end. That is no estimate without one.
+func TestPictureOfAnIntervalWithoutEnds(t *testing.T) {
+	r := reporttest.Run(t, 10)
+	for i := range r.Trials {
+		trial := &r.Trials[i]
+		if trial.Test == "latency" && (trial.Path == "one-appliance" && trial.Block <= 2 || trial.Path == "direct" && trial.Block > 8) {
+			trial.Metrics = nil
+			trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoAnswers, Fatal: true, PathFailure: true}}}
+		}
+	}
+	reporttest.Analyse(r)
+	got := strings.ReplaceAll(string(pictureText(t, r)), words.NBSP, " ")
+	_, row, found := strings.Cut(got, "× [0, ∞]</text>")
+	row, _, _ = strings.Cut(row, `class="f2 name"`)
+	if bar := regexp.MustCompile(`<line x1="196" y1="[0-9.]+" x2="600" y2="[0-9.]+" class="s1 bar"/>`); !found || !bar.MatchString(row) || strings.Contains(row, `class="s1 cap"`) {
+		t.Errorf("the interval of one appliance is not from end to end: %s", row)
+	}
+	if cell := report.New(r).Table.Rows[1].Cells[0]; strings.ReplaceAll(cell.CostInterval, words.NBSP, " ") != "[−∞, +∞]" {
+		t.Errorf("the table has %q", cell.CostInterval)
 	}
 }

@@ -56,7 +56,7 @@ func CostRatio(e result.Effect) (ratio, between string) {
 	switch {
 	case e.EstimateUnbounded:
 		return "unbounded", ""
-	case (e.Low == nil) == (e.High == nil):
+	case (e.Low == nil) == (e.High == nil) && !Endless(e):
 		return RatioEstimate(e.Ratio, e.Low, e.High)
 	}
 	write := func(v *float64, without string) string {
@@ -67,6 +67,10 @@ func CostRatio(e result.Effect) (ratio, between string) {
 	}
 	return Ratio(e.Ratio), "[" + write(e.Low, "0") + "," + NBSP + write(e.High, "∞") + "]"
 }
+
+// Endless says that an effect has an interval which broken trials leave without an end on
+// either side: it is not known at all how large the effect is.
+func Endless(e result.Effect) bool { return e.LowUnbounded && e.HighUnbounded && !e.EstimateUnbounded }
 
 // manyfold is the ratio from which on an effect is written as a multiple of the reference,
 // "16.9×", since nobody reads thousands of per cent.

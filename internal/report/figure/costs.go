@@ -313,7 +313,7 @@ func drawCost(s *svg, a axis, r costRow, l costLayout, y float64) {
 		s.cross(a.unboundedAt(r.cost), middle, 4.5, class("s", r.path)+" cross", tooltip)
 		return
 	}
-	if r.cost.Low != nil || r.cost.High != nil {
+	if r.cost.Low != nil || r.cost.High != nil || words.Endless(*r.cost) {
 		from, to := a.from, a.to // of an interval that has no end
 		var caps []float64
 		if r.cost.Low != nil {
