@@ -3,12 +3,14 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
@@ -80,6 +82,36 @@ func TestCellOfBrokenTrials(t *testing.T) {
 		reporttest.Analyse(r)
 		if got := report.New(r).Table.Rows[1].Cells[2].Blocks; got != want {
 			t.Errorf("%d broken: %q, want %q", broken, got, want)
+		}
+	}
+}
+
+// No figure calls a trial excluded that its path broke: it counts as the worst.
+func TestFiguresTellBrokenTrialsApart(t *testing.T) {
+	for _, broken := range []bool{true, false} {
+		r := reporttest.Pairs(t, 6, 2)
+		for i := range r.Trials {
+			trial := &r.Trials[i]
+			trial.Gate = measurement.Gate{Passed: true}
+			if trial.Path == "one-appliance" && trial.Test == "flows-10" {
+				trial.Gate = measurement.Gate{Broken: broken, Findings: []measurement.Finding{{Name: "test", Code: measurement.FoundText, Text: "connection reset", Fatal: true, PathFailure: broken}}}
+			}
+		}
+		reporttest.Analyse(r)
+		m := report.New(r)
+		var text strings.Builder
+		for _, f := range slices.Concat(figure.ThroughputFigures(m), figure.RttFigures(m), figure.PairFigures(m), figure.OrderFigures(m)) {
+			text.WriteString(string(f.SVG) + f.Caption)
+		}
+		for _, c := range figure.ClientFigures(m) {
+			text.WriteString(c.Caption)
+		}
+		is, never := "excluded", "broken"
+		if broken {
+			is, never = never, is
+		}
+		if got := text.String(); strings.Count(got, "("+is+")") < 2+6*2 || !strings.Contains(got, "; 6 "+is+".") || strings.Contains(got, "("+never+")") || strings.Contains(got, ", "+never) {
+			t.Errorf("figures of 6 trials that are %s: %d times, and %q is said %d times", is, strings.Count(got, "("+is+")"), never, strings.Count(got, never))
 		}
 	}
 }

@@ -198,7 +198,7 @@ func sumOf(s *result.Sampled) []point {
 func trialText(t *measurement.Trial, clients []client, s *result.Sampled) string {
 	text := "Trial " + typeset.Line(t.ID)
 	if !t.Gate.Passed {
-		text += " (excluded)"
+		text += " (" + fate(t) + ")"
 	}
 	switch {
 	case s == nil:

@@ -299,7 +299,7 @@ func (p *panel) trialLine(s series, pixels int, banded bool) {
 	kind, tooltip := " thin", s.trial.ID
 	switch {
 	case !s.trial.Gate.Passed:
-		kind, tooltip = " thin failed", s.trial.ID+" (excluded): "+words.Findings(s.trial.Gate, true)
+		kind, tooltip = " thin failed", s.trial.ID+" ("+fate(s.trial)+"): "+words.Findings(s.trial.Gate, true)
 	case banded:
 		kind = " trial"
 	}

@@ -218,7 +218,7 @@ func pairCaption(all []pairLines) string {
 		}
 		s += " " + typeset.Line(l.trial.ID)
 		if !l.trial.Gate.Passed {
-			s += " (excluded)"
+			s += " (" + fate(l.trial) + ")"
 		}
 	}
 	return s + "."

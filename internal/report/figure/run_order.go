@@ -87,23 +87,28 @@ const laneHeight = 58.0
 // all lanes to the same relative scale. On one common axis the distance
 // between paths would hide any drift within them.
 func orderFigure(m *report.Model, id string, t report.Test, lanes []lane) Figure {
-	blocks, failed, count := 1, 0, 0
+	blocks, count := 1, 0
+	fates := map[string]int{}
 	perBlock := map[int][]int{}
 	for _, l := range lanes {
 		for _, trial := range l.trials {
 			blocks, count = max(blocks, trial.Block), count+1
 			perBlock[trial.Block] = append(perBlock[trial.Block], trial.Order)
-			if !trial.Gate.Passed {
-				failed++
-			}
+			fates[fate(trial)]++
 		}
 	}
 	for _, orders := range perBlock {
 		slices.Sort(orders)
 	}
 	d := spread(lanes, t.Primary.Name)
-	p := newPanel(id, "Every trial in the order it ran, "+t.Label, fmt.Sprintf("%s of %s over %s, one lane per path around its median, plus and minus %s; %d excluded.",
-		t.Primary.Label, quantity.Count(count, "trial"), quantity.Count(blocks, "block"), words.Percent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
+	lacking := fmt.Sprintf("%d excluded", fates[excluded])
+	if n := fates[broken]; n > 0 && fates[excluded] == 0 {
+		lacking = fmt.Sprintf("%d broken", n)
+	} else if n > 0 {
+		lacking += fmt.Sprintf(", %d broken", n)
+	}
+	p := newPanel(id, "Every trial in the order it ran, "+t.Label, fmt.Sprintf("%s of %s over %s, one lane per path around its median, plus and minus %s; %s.",
+		t.Primary.Label, quantity.Count(count, "trial"), quantity.Count(blocks, "block"), words.Percent(d), lacking), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
 	p.x = axis{low: 0.5, high: float64(blocks) + 0.5, from: p.left, to: p.right}
 	unit := t.Column.ScaleOf(0)
 	if t.Column.Mixed() { // each lane says its own
@@ -148,6 +153,23 @@ func (p *panel) lane(m *report.Model, t report.Test, l lane, a axis, perBlock ma
 	p.name(l.path, m.Paths[l.path].Label, middle)
 }
 
+// What trials are that did not pass.
+const (
+	excluded = "excluded" // by a gate
+	broken   = "broken"   // by its path; it counts as the worst
+)
+
+// fate is which of them a trial is, empty for one that passed.
+func fate(t *measurement.Trial) string {
+	switch {
+	case t.Gate.Passed:
+		return ""
+	case t.Gate.Broken:
+		return broken
+	}
+	return excluded
+}
+
 // orderMark draws one trial. One without a value lies at the foot of its lane.
 func (p *panel) orderMark(trial *measurement.Trial, t report.Test, path int, x float64, a axis) {
 	v, ok := trial.Metrics[t.Primary.Name]
@@ -155,13 +177,10 @@ func (p *panel) orderMark(trial *measurement.Trial, t report.Test, path int, x f
 	if ok {
 		y, text = a.at(v), words.Value(v, t.Primary.Unit)
 	}
-	tooltip, fate := fmt.Sprintf("%s: %s", typeset.Line(trial.ID), text), "excluded"
-	if trial.Gate.Broken {
-		fate = "broken"
-	}
+	tooltip := fmt.Sprintf("%s: %s", typeset.Line(trial.ID), text)
 	switch {
 	case !trial.Gate.Passed:
-		p.cross(x, y, 4, class("s", path)+" cross", tooltip+", "+fate+": "+words.Findings(trial.Gate, true))
+		p.cross(x, y, 4, class("s", path)+" cross", tooltip+", "+fate(trial)+": "+words.Findings(trial.Gate, true))
 	case ok:
 		p.marker(path, x, y, 2.8, class("f", path), tooltip)
 	}
