@@ -301,3 +301,21 @@ func TestBrowserSortsWhatReportsWrite(t *testing.T) {
 		t.Errorf("sorted are\n%q, want\n%q", got, want)
 	}
 }
+
+// A filter hides rows also where a table is a list, as on a phone.
+func TestBrowserFiltersOnAPhone(t *testing.T) {
+	for _, width := range []int{390, 1100} {
+		var got struct{ Rows, Left, Shown int }
+		useInBrowser(t, htmlText(t, reporttest.Run(t, 10)), fmt.Sprintf(`const use = async frame => {
+  frame.style.width = "%dpx";
+  const d = frame.contentDocument, w = frame.contentWindow, trials = d.querySelector("table.trials"), rows = [...trials.tBodies[0].rows];
+  d.querySelectorAll("details").forEach(e => e.open = true);
+  const input = trials.closest(".scroll").previousElementSibling.querySelector("input");
+  input.value = "excluded"; input.dispatchEvent(new w.Event("input"));
+  return {rows: rows.length, left: rows.filter(r => !r.hidden).length, shown: rows.filter(r => w.getComputedStyle(r).display !== "none").length};
+};`, width), &got)
+		if got.Left == 0 || got.Left == got.Rows || got.Shown != got.Left {
+			t.Errorf("in a window of %d, %d of %d rows are left and %d shown", width, got.Left, got.Rows, got.Shown)
+		}
+	}
+}
