@@ -283,6 +283,7 @@ func TestBrowserSortsWhatReportsWrite(t *testing.T) {
 		}
 		want = append(want, strings.Join(texts, "|"))
 	}
+	want = append(want, "< 0.0001|0.0003|0.02|1") // p of a comparison
 	list, err := json.Marshal(want)
 	testutil.OK(t, err)
 	var got []string

@@ -37,7 +37,8 @@ const plain = s => s.replace(/\s+/g, " ").trim();
 
 // size is the number that a cell begins with, in base units, or undefined: "1.2 Gbit/s" is 1.2e9.
 const prefixes = {p: 1e-12, n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 1024, Mi: 1048576, Gi: 1073741824};
-const size = s => {
+const size = text => {
+  const s = text.replace(/^< /, ""); // what is less than a number is next to it
   const m = /^[+−-]?[\d  ,]*\.?\d+(?:e[+−-]?\d+)?/.exec(s);
   if (!m) return undefined;
   // A count in thousands has a prefix and no unit.
