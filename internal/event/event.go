@@ -116,33 +116,46 @@ type PlannedTrial struct {
 }
 
 // Second is what a trial did since the Second before: signs of life of the near ends,
-// not results. What a test does not have is absent.
+// not results. What a test does not have is absent; a throughput of 0 is a standstill.
 type Second struct {
 	// At is the end of it, since the test began.
 	At         measurement.Seconds `json:"at_seconds"`
-	Throughput float64             `json:"throughput_bits_per_second,omitempty"`
+	Throughput *float64            `json:"throughput_bits_per_second,omitempty"`
 	RTT        measurement.Seconds `json:"rtt_seconds,omitempty"`
 	// Pairs are those of a path that has several.
 	Pairs []PairSecond `json:"pairs,omitempty"`
 }
 
+// Rate is the throughput in bits per second, 0 where there is none.
+func (s Second) Rate() float64 { return known(s.Throughput) }
+
 // Running is how many pairs moved something: bytes where any did, or else round trips.
 func (s Second) Running() (n int) {
 	for _, p := range s.Pairs {
-		if p.Throughput > 0 || s.Throughput == 0 && p.RTT > 0 {
+		if p.Rate() > 0 || s.Rate() == 0 && p.RTT > 0 {
 			n++
 		}
 	}
 	return n
 }
 
+func known(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
 // PairSecond is the part of one pair of ends.
 type PairSecond struct {
 	Source      string              `json:"source"`
 	Destination string              `json:"destination"`
-	Throughput  float64             `json:"throughput_bits_per_second,omitempty"`
+	Throughput  *float64            `json:"throughput_bits_per_second,omitempty"`
 	RTT         measurement.Seconds `json:"rtt_seconds,omitempty"`
 }
+
+// Rate is the throughput in bits per second, 0 where there is none.
+func (p PairSecond) Rate() float64 { return known(p.Throughput) }
 
 // HopTotals are a hop's counters since the trial began, as far as they were read last.
 type HopTotals struct {

@@ -127,9 +127,9 @@ func TestState(t *testing.T) {
 	publish(Event{Code: RunStarted, Run: &RunStart{Name: "now"}, Planned: 4})
 	publish(Event{Code: BlockStarted, Block: 1, Planned: 4})
 	publish(Event{Code: TrialStarted, Trial: trial, Planned: 4})
-	publish(Event{Code: Measured, Trial: trial, Second: &Second{At: 1, Throughput: 1e9}, Hops: []HopTotals{{Name: "box"}}, Planned: 4})
+	publish(Event{Code: Measured, Trial: trial, Second: &Second{At: 1, Throughput: new(1e9)}, Hops: []HopTotals{{Name: "box"}}, Planned: 4})
 	before := s.State()
-	if before.Trial != trial || before.Second.Throughput != 1e9 || len(before.Hops) != 1 || before.Planned != 4 || before.End != nil || len(before.Cells) != 0 {
+	if before.Trial != trial || before.Second.Rate() != 1e9 || len(before.Hops) != 1 || before.Planned != 4 || before.End != nil || len(before.Cells) != 0 {
 		t.Errorf("%+v", before)
 	}
 	for _, gate := range []measurement.Gate{{Passed: true}, {Broken: true}, {}} {

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hopbench/hopbench/internal/event"
-	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // ServeRun answers GET /metrics at ln with where a run is until ctx ends. It closes ln.
@@ -117,16 +116,16 @@ func (r *run) Collect(out chan<- prometheus.Metric) {
 		tell(prometheus.CounterValue, r.dropped, float64(s.Dropped))
 	}
 	if t, second := s.Trial, s.Second; t != nil && second != nil {
-		path, test, carries := valid(t.Path), valid(t.Test), measurement.HasThroughput(t.Kind)
-		if carries { // 0 is that nothing moves
-			gauge(r.throughput, second.Throughput, path, test)
+		path, test := valid(t.Path), valid(t.Test)
+		if second.Throughput != nil {
+			gauge(r.throughput, *second.Throughput, path, test)
 		}
 		if second.RTT > 0 { // 0 is not known
 			gauge(r.rtt, float64(second.RTT), path, test)
 		}
 		for _, p := range second.Pairs {
-			if carries {
-				gauge(r.pairThroughput, p.Throughput, path, test, valid(p.Source), valid(p.Destination))
+			if p.Throughput != nil {
+				gauge(r.pairThroughput, *p.Throughput, path, test, valid(p.Source), valid(p.Destination))
 			}
 			if p.RTT > 0 {
 				gauge(r.pairRTT, float64(p.RTT), path, test, valid(p.Source), valid(p.Destination))

@@ -42,8 +42,8 @@ func TestRunMetrics(t *testing.T) {
 	stream.Publish(event.Event{Code: event.TrialEnded, Trial: trial, Done: 1, Planned: 4, Ended: &event.TrialEnd{Gate: measurement.Gate{Passed: true}, Metrics: measurement.Metrics{"goodput_bits_per_second": 7}, Stored: 0.25}})
 	stream.Publish(event.Event{Code: event.Spread, Trial: trial, Done: 1, Planned: 4, Clocks: &event.ClockSpread{Start: 0.5}})
 	stream.Publish(event.Event{Code: event.TrialStarted, Trial: trial, Done: 1, Planned: 4})
-	twice := event.PairSecond{Source: "c1", Destination: "s1", Throughput: 5}
-	stream.Publish(event.Event{Code: event.Measured, Trial: trial, Done: 1, Planned: 4, Left: 30, Second: &event.Second{Throughput: 9, RTT: 0.5, Pairs: []event.PairSecond{twice, twice, {Source: "c2", Destination: "s2", Throughput: 4}}},
+	twice := event.PairSecond{Source: "c1", Destination: "s1", Throughput: new(5.)}
+	stream.Publish(event.Event{Code: event.Measured, Trial: trial, Done: 1, Planned: 4, Left: 30, Second: &event.Second{Throughput: new(9.), RTT: 0.5, Pairs: []event.PairSecond{twice, twice, {Source: "c2", Destination: "s2", Throughput: new(4.)}}},
 		Hops: []event.HopTotals{{Name: "fw", Instance: 2, Counted: measurement.HopSample{ForwardBytes: 11, DroppedPackets: 3}}}})
 	stream.Publish(event.Event{Code: event.Joined, Done: 1, Planned: 4, Left: 30, Fleet: &event.Fleet{Machines: 6, Seats: event.Seats{Waiting: 1, Leased: 2, Lost: 3}}})
 	stream.Publish(event.Event{Code: event.StoreLag, Done: 1, Planned: 4, Left: 30, Lag: &event.Lag{Coarsened: 8, Dropped: 9}})
@@ -80,12 +80,12 @@ func TestRunMetrics(t *testing.T) {
 
 // A test of round trips carries nothing that could be 0; one that stands still carries nothing.
 func TestThroughputOfTestsThatHaveOne(t *testing.T) {
-	for kind, has := range map[measurement.Kind]bool{measurement.TCP: true, measurement.PPS: true, measurement.FTP: true, measurement.Load: true, measurement.RR: false, measurement.CRR: false, measurement.Ping: false} {
+	for rate, has := range map[*float64]bool{new(0.): true, nil: false} {
 		stream := event.NewStream()
-		trial := &event.PlannedTrial{ID: "t", Path: "fw", Test: "x", Kind: kind}
+		trial := &event.PlannedTrial{ID: "t", Path: "fw", Test: "x"}
 		stream.Publish(event.Event{Code: event.RunStarted, Run: &event.RunStart{Name: "n"}})
 		stream.Publish(event.Event{Code: event.TrialStarted, Trial: trial})
-		stream.Publish(event.Event{Code: event.Measured, Trial: trial, Second: &event.Second{RTT: 0.5, Pairs: []event.PairSecond{{Source: "c", Destination: "s", RTT: 0.5}}}})
+		stream.Publish(event.Event{Code: event.Measured, Trial: trial, Second: &event.Second{Throughput: rate, RTT: 0.5, Pairs: []event.PairSecond{{Source: "c", Destination: "s", Throughput: rate, RTT: 0.5}}}})
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(newRun(stream.State))
 		families, err := registry.Gather()
@@ -96,7 +96,7 @@ func TestThroughputOfTestsThatHaveOne(t *testing.T) {
 				got = got || f.GetName() == name
 			}
 			if got != has {
-				t.Errorf("%s: %s is there: %v", kind, name, got)
+				t.Errorf("%v bit/s: %s is there: %v", rate, name, got)
 			}
 		}
 		stream.Close()

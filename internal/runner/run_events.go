@@ -120,10 +120,18 @@ func (s *second) add(p measurement.Progress) {
 func (p *publisher) publishSecond(e Event) {
 	s := &p.second
 	out := event.Second{At: s.last.Elapsed}
-	out.Throughput, out.RTT = s.all.of()
+	carries := measurement.HasThroughput(p.trial.Kind)
+	of := func(m mean) (throughput *float64, rtt measurement.Seconds) {
+		rate, rtt := m.of()
+		if carries {
+			throughput = &rate
+		}
+		return throughput, rtt
+	}
+	out.Throughput, out.RTT = of(s.all)
 	for i, one := range s.pairs {
 		pair := event.PairSecond{Source: s.last.Pairs[i].Source, Destination: s.last.Pairs[i].Destination}
-		pair.Throughput, pair.RTT = one.of()
+		pair.Throughput, pair.RTT = of(one)
 		out.Pairs = append(out.Pairs, pair)
 	}
 	e.Left = max(0, e.Left-out.At.Duration())

@@ -66,14 +66,14 @@ func begun(s *event.Stream) {
 func seconds(s *event.Stream, from, to, pairs int) {
 	t := &event.PlannedTrial{ID: "b02-firewall-flows-64", Block: 2, Path: "firewall", Test: "flows-64", Kind: measurement.TCP, Expected: 30}
 	for i := from; i < to; i++ {
-		sum := event.Second{At: measurement.Seconds(i), RTT: measurement.Seconds(1.1e-3 + 2e-4*math.Sin(float64(i)/5))}
+		sum := event.Second{At: measurement.Seconds(i), Throughput: new(0.), RTT: measurement.Seconds(1.1e-3 + 2e-4*math.Sin(float64(i)/5))}
 		for p := range pairs {
 			rate := 60e6 + 6e6*math.Sin(float64(i)/3+float64(p))
 			if p == 7 && i > 20 {
 				rate = 0
 			}
-			sum.Pairs = append(sum.Pairs, event.PairSecond{Source: fmt.Sprintf("client-%d", p+1), Destination: fmt.Sprintf("server-%d", p+1), Throughput: rate, RTT: sum.RTT})
-			sum.Throughput += rate
+			sum.Pairs = append(sum.Pairs, event.PairSecond{Source: fmt.Sprintf("client-%d", p+1), Destination: fmt.Sprintf("server-%d", p+1), Throughput: new(rate), RTT: sum.RTT})
+			*sum.Throughput += rate
 		}
 		connections := 1920.0
 		s.Publish(event.Event{Code: event.Measured, Time: time.Date(2026, 11, 23, 12, 0, i, 0, time.UTC), Trial: t, Done: 4, Planned: 36, Left: 180, Second: &sum, Hops: []event.HopTotals{

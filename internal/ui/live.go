@@ -155,13 +155,13 @@ type pairMessage struct {
 }
 
 func newSecond(e event.Event) secondMessage {
-	m := secondMessage{Time: float64(e.Time.UnixMilli()) / 1e3, Trial: e.Trial.ID, Throughput: e.Second.Throughput, RTT: float64(e.Second.RTT)}
+	m := secondMessage{Time: float64(e.Time.UnixMilli()) / 1e3, Trial: e.Trial.ID, Throughput: e.Second.Rate(), RTT: float64(e.Second.RTT)}
 	for i, p := range e.Second.Pairs {
 		if i == mostPairs {
 			m.Further = len(e.Second.Pairs) - mostPairs
 			break
 		}
-		m.Pairs = append(m.Pairs, pairMessage{clean(p.Source) + " → " + clean(p.Destination), p.Throughput, float64(p.RTT)})
+		m.Pairs = append(m.Pairs, pairMessage{clean(p.Source) + " → " + clean(p.Destination), p.Rate(), float64(p.RTT)})
 	}
 	return m
 }

@@ -136,8 +136,8 @@ func (v *view) now(s event.State) {
 		v.Now.What = "Between two trials"
 	}
 	if second := s.Second; second != nil {
-		if second.Throughput > 0 {
-			v.Now.Rate = words.Rate(second.Throughput)
+		if second.Throughput != nil {
+			v.Now.Rate = words.Rate(*second.Throughput)
 		}
 		if second.RTT > 0 {
 			v.Now.RTT = words.Time(second.RTT)

@@ -37,6 +37,16 @@ func Live(throughputBitsPerSecond float64, rtt measurement.Seconds) string {
 	return ""
 }
 
+// LiveSecond is what a second of a trial shows: that nothing moves, too, of a test that moves
+// bytes.
+func LiveSecond(s event.Second) string {
+	text := Live(s.Rate(), s.RTT)
+	if text == "" && s.Throughput != nil {
+		text = Rate(0)
+	}
+	return text
+}
+
 // RunStarted announces a run.
 func RunStarted(r event.RunStart) string {
 	text := fmt.Sprintf("%s: %s × %s × %s, about %s", r.Name,
@@ -159,7 +169,7 @@ func Event(e event.Event) string {
 		}
 		return text
 	case event.Measured:
-		return Live(e.Second.Throughput, e.Second.RTT)
+		return LiveSecond(*e.Second)
 	case event.TrialEnded:
 		if e.Ended.State() != event.Passed {
 			return DoesNotCount(e.Trial.ID, e.Ended.Gate)

@@ -19,7 +19,7 @@ func TestEvents(t *testing.T) {
 		event.BlockStarted: {event.Event{Block: 3}, "block 3"},
 		event.TrialStarted: {event.Event{Trial: trial}, "trial b01-a-x begins"},
 		event.Switched:     {event.Event{Trial: trial, Switch: &measurement.PathSwitch{Set: map[string]string{"fw": "on"}, Took: 2, Proof: "trace"}}, "path a is in force: fw=on, after 2.00\u00a0s, proof trace"},
-		event.Measured:     {event.Event{Second: &event.Second{Throughput: 1e9}}, "1.00\u00a0Gbit/s"},
+		event.Measured:     {event.Event{Second: &event.Second{Throughput: new(1e9)}}, "1.00\u00a0Gbit/s"},
 		event.TrialEnded: {event.Event{Trial: trial, Ended: &event.TrialEnd{Gate: measurement.Gate{Passed: true}, Metrics: measurement.Metrics{"goodput_bits_per_second": 1e9}}},
 			"trial b01-a-x counts: 1.00\u00a0Gbit/s"},
 		event.StoreLag: {event.Event{Lag: &event.Lag{Behind: 5, Error: "full"}}, "samples cannot be written to the disk for 5s, and the machines keep them: full"},
@@ -54,7 +54,7 @@ func TestEvents(t *testing.T) {
 
 func TestFleet(t *testing.T) {
 	f := event.Fleet{Machines: 61, Seats: event.Seats{Leased: 29, Lost: 1, Waiting: 2}}
-	second := &event.Second{Throughput: 2, Pairs: []event.PairSecond{{Throughput: 1}, {Throughput: 1, RTT: 1}, {RTT: 1}}}
+	second := &event.Second{Throughput: new(2.), Pairs: []event.PairSecond{{Throughput: new(1.)}, {Throughput: new(1.), RTT: 1}, {RTT: 1}}}
 	for want, got := range map[string][]string{
 		"61 machines; 29 pairs ready, 1 lost; 2 seats waiting for a client":       Fleet(f, nil),
 		"61 machines; 2 of 3 pairs running, 1 lost; 2 seats waiting for a client": Fleet(f, second),

@@ -103,7 +103,7 @@ func TestFleetLine(t *testing.T) {
 	v.show(event.Event{Code: event.Spread, Clocks: &event.ClockSpread{Start: 0.003}})
 	v.show(event.Event{Code: event.StoreLag, Lag: &event.Lag{Behind: 5}})
 	told.Reset()
-	v.show(event.Event{Code: event.Measured, Trial: trial, Second: &event.Second{Throughput: 1e9, Pairs: []event.PairSecond{{Throughput: 1}, {}}}})
+	v.show(event.Event{Code: event.Measured, Trial: trial, Second: &event.Second{Throughput: new(1e9), Pairs: []event.PairSecond{{Throughput: new(1.)}, {}}}})
 	v.show(event.Event{Code: event.Note, Text: "a note"})
 	const want = "\r\x1b[J  0/0  block 1/0  0:00 left  a x  1.00\u00a0Gbit/s █\r\n         4 machines; 1 of 2 pairs running; pairs began within 3.00\u00a0ms; samples of 5s wait for the d" +
 		"\x1b[1A\r\x1b[Jnote: a note\n"
@@ -116,7 +116,7 @@ func TestLiveLine(t *testing.T) {
 	v := &terminalView{}
 	got := ""
 	for i := range 30 {
-		got = v.second(event.Second{Throughput: float64(i%8+1) * 1e6, Pairs: []event.PairSecond{{Throughput: 1}, {}}})
+		got = v.second(event.Second{Throughput: new(float64(i%8+1) * 1e6), Pairs: []event.PairSecond{{Throughput: new(1.)}, {}}})
 	}
 	if want := "  6.00\u00a0Mbit/s " + bars([]float64{3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6}) + "  1 of 2 pairs"; got != want {
 		t.Errorf("%q", got)
@@ -129,5 +129,8 @@ func TestLiveLine(t *testing.T) {
 	}
 	if got := v.second(event.Second{}); got != "" {
 		t.Errorf("%q", got)
+	}
+	if got, want := v.second(event.Second{Throughput: new(0.)}), "  0\u00a0bit/s "+bars([]float64{4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 0}); got != want {
+		t.Errorf("of a standstill: %q, want %q", got, want)
 	}
 }

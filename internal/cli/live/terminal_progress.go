@@ -75,18 +75,18 @@ const mostRecent = 20
 // second is what the live line shows of a second: its value, a bar for each of the last
 // seconds, and how many of several pairs move anything.
 func (v *terminalView) second(s event.Second) string {
-	value := Value(s.Throughput, s.RTT)
+	value := words.LiveSecond(s)
 	if value == "" {
 		return ""
 	}
-	height := s.Throughput
+	height := s.Rate()
 	if height == 0 {
 		height = float64(s.RTT)
 	}
 	if v.recent = append(v.recent, height); len(v.recent) > mostRecent {
 		v.recent = v.recent[1:]
 	}
-	text := value + " " + bars(v.recent)
+	text := "  " + value + " " + bars(v.recent)
 	if n := len(s.Pairs); n > 0 && v.fleet == nil {
 		text += fmt.Sprintf("  %d of %d pairs", s.Running(), n)
 	}
