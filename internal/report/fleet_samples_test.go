@@ -15,10 +15,12 @@ import (
 	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/testutil/browsertest"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // sent is what agents sent for every trial.
@@ -266,6 +268,33 @@ func TestBrowserClients(t *testing.T) {
 	for width, m := range measurePage(t, htmlText(t, sampledRun(30, 1740)), []int{360, 390, 1100}) {
 		if m.Scroll > m.Width || len(m.Wide) > 0 || width != m.Width {
 			t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)
+		}
+	}
+}
+
+// Where samples of some clients are missing in between, as those that a machine gave up, the sum
+// of all clients is less than they carried: the page says for how long.
+func TestSumWithHolesSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		lacking []int // seconds of the second client, of 10
+		want    string
+	}{
+		"none":            {nil, ""},
+		"three":           {[]int{2, 3, 7}, "For 3.00 s samples of some clients are missing, and all clients together are drawn with less than they carried."},
+		"those of an end": {[]int{0, 8, 9}, ""},
+	} {
+		from := sent{agents: []string{"c1", "c2"}}
+		for i := range 10 {
+			from.send(t, 1, time.Second, []samples.Sample{at(float64(i), 1, 100)})
+			if !slices.Contains(c.lacking, i) {
+				from.send(t, 2, time.Second, []samples.Sample{at(float64(i), 1, 100)})
+			}
+		}
+		r := fleetRun(10)
+		report.AddSampled(t.Context(), r, from)
+		caption := strings.ReplaceAll(figure.ClientFigures(report.New(r))[0].Caption, words.NBSP, " ")
+		if c.want == "" && strings.Contains(caption, "missing") || !strings.Contains(caption, c.want) {
+			t.Errorf("%s: %q", name, caption)
 		}
 	}
 }

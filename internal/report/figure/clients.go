@@ -194,6 +194,19 @@ func sumOf(s *result.Sampled) []point {
 	return out
 }
 
+// holes are the steps in which samples of a client are missing that has some before and after.
+func holes(s *result.Sampled) int {
+	missing := map[int]bool{}
+	for _, c := range s.Clients {
+		for i := 1; i < len(c.Parts); i++ {
+			for k := c.Parts[i-1].First + len(c.Parts[i-1].Bytes); k < c.Parts[i].First; k++ {
+				missing[k] = true
+			}
+		}
+	}
+	return len(missing)
+}
+
 // trialText says which trial is shown, who sent nothing in it, and what of whom cannot be read.
 func trialText(t *measurement.Trial, clients []client, s *result.Sampled) string {
 	text := "Trial " + typeset.Line(t.ID)
@@ -225,6 +238,9 @@ func trialText(t *measurement.Trial, clients []client, s *result.Sampled) string
 	}
 	if len(damaged) > 0 {
 		text += " Damaged and left out: " + words.List(first(damaged)) + "."
+	}
+	if n := holes(s); n > 0 {
+		text += fmt.Sprintf(" For %s samples of some clients are missing, and all clients together are drawn with less than they carried.", words.Time(measurement.Seconds(n)*s.Step))
 	}
 	return text
 }
