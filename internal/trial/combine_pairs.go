@@ -141,6 +141,10 @@ func weight(name string, o measurement.Outcome) float64 {
 		return o.Metrics["sent_bits_per_second"] // packets of one size
 	case "reordered_fraction", "duplicated_fraction", "jitter_seconds":
 		return o.Metrics["received_packets_per_second"] + o.Metrics["packets_per_second"] // of udp or of pps
+	case "failed_connections_fraction": // of all that were tried
+		if o.Latency != nil {
+			return float64(o.Latency.Samples) + o.Metrics["failed_connections_count"]
+		}
 	case "tcp_efficiency_fraction":
 		return o.Metrics["goodput_bits_per_second"]
 	}

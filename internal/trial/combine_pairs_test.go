@@ -276,6 +276,21 @@ func TestSharesOfPairs(t *testing.T) {
 	}
 }
 
+// So is the share of connections that failed: a pair that could make few of them says little.
+func TestFailedConnectionsOfPairs(t *testing.T) {
+	connecting := func(served, failed int) brought {
+		b := answering(served, 0, time.Millisecond)
+		b.outcome.Metrics = measurement.Metrics{
+			"failed_connections_count": float64(failed), "failed_connections_fraction": float64(failed) / float64(served+failed),
+		}
+		return b
+	}
+	m := combine(measurement.Spec{Kind: measurement.CRR}, []brought{connecting(9990, 0), connecting(5, 5)}).Metrics
+	if count, share := m["failed_connections_count"], m["failed_connections_fraction"]; count != 5 || math.Abs(share-5e-4) > 1e-9 {
+		t.Errorf("%v of 10000 connections failed, which are said to be %v of them", count, share)
+	}
+}
+
 // The ends of a host are found as SameHost says, whoever says its id and whoever does not.
 func TestHostIndex(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
