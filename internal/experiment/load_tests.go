@@ -79,6 +79,9 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 	if n := spec.MissingPairs; n >= pairs && pairs > 1 {
 		l.Wrong(at("missing"), fmt.Sprintf("write at most %d", pairs-1), "test %q may miss %d of %d pairs, so that no pair needs a result", f.Name, n, pairs)
 	}
+	if spec.LossBound > 0 && pairs > 1 && !l.Stored { // no step of one search is at the time of another's
+		l.Wrong(at("loss_bound"), "leave it out and give a rate, or leave out the pairs", "test %q searches for a rate, and each of %d pairs would do so by itself", f.Name, pairs)
+	}
 	for _, o := range kind.Options() {
 		v, ok := o.Get(spec).(float64)
 		if !ok || v == 0 || o.LeastScaled == 0 {

@@ -85,7 +85,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"rate-too-slow-when-scaled", "window-too-small-when-scaled", "full-of-another-kind", "rr-over-icmp", "too-many-trials", "delay-together", "loss-together", "ping-requests-open",
 		"in-flight-with-requests", "colocate-with-spin", "udp-both-ways", "both-ways-windows", "loss-bound-of-iperf3", "udp-too-many-flows", "source-port-beyond",
 		"rr-timeout-over-tcp", "load-over-icmp", "idle-of-tcp", "multipath-window",
-		"missing-of-all", "missing-of-one-pair", "waves-of-no-time", "waves-of-a-day", "time-of-no-waves", "more-waves-than-pairs", "ramp-of-one-pair", "ramp-and-waves",
+		"missing-of-all", "missing-of-one-pair", "waves-of-no-time", "waves-of-a-day", "time-of-no-waves", "more-waves-than-pairs", "ramp-of-one-pair", "ramp-and-waves", "search-of-pairs",
 		"variant-with-hops", "variant-with-nothing-off", "off-without-same-as", "path-without-hops",
 		"scale-out-to-fewer", "tunnel-id-of-wireguard", "tunnel-mtu-too-large", "tunnel-over-small-path",
 		"tunnel-through-nat", "tunnels-of-one-id", "tunnels-on-one-port", "pairs-of-one", "pairs-of-many-flows",
