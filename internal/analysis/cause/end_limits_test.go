@@ -76,6 +76,8 @@ func TestAttributionRules(t *testing.T) {
 	}{
 		{name: "hop's rate", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			hopCounts("wire", counts{ForwardBusy: 0.3}), hopCounts("box", counts{ForwardBusy: 0.99})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "rate of one of two links without a name", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("link", counts{ForwardBusy: 0.99}), hopCounts("box", counts{}), hopCounts("link", counts{})}, want: result.CauseHopRate, hop: "link", rate: 80e6},
 		{name: "rate of a link emulator behind the hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			partsOf(hopCounts("box", counts{ForwardBusy: 0.99}), measurement.HopParts{Rate: "slow"})}, want: result.CauseHopRate, hop: "slow", rate: 80e6},
 		{name: "rate per flow of a link emulator behind the hop", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{

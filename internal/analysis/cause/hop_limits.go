@@ -44,7 +44,7 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 	from := float64(t.Warmup)
 	to := from + float64(spec.Duration)
 	var out []hopFacts
-	carrying := map[string]float64{}
+	var carrying []float64 // of each, how many instances carried something
 	for _, series := range t.HopSeries {
 		samples := within(series.Samples, from, to)
 		if len(samples) < 2 {
@@ -62,12 +62,12 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		}
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
-			out = append(out, hopFacts{name: series.Name, parts: series.Parts})
+			out, carrying = append(out, hopFacts{name: series.Name, parts: series.Parts}), append(carrying, 0)
 			i++
 		}
 		h := &out[i]
 		if over(func(s measurement.HopSample) float64 { return s.ForwardPackets + s.BackwardPackets }) > 0 {
-			carrying[h.name]++
+			carrying[i]++
 		}
 		type sample = measurement.HopSample
 		type seconds = measurement.Seconds
@@ -80,7 +80,7 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		h.reordered += over(func(s sample) float64 { return s.ReorderedPackets })
 	}
 	for i := range out {
-		if n := carrying[out[i].name]; n > 1 {
+		if n := carrying[i]; n > 1 {
 			out[i].busy /= n
 			out[i].thread /= n
 		}
