@@ -169,3 +169,23 @@ paths:
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A report shows what a hop has, and not the name of an anchor that the file gave it.
+func TestParametersOfAliases(t *testing.T) {
+	e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
+name: shared
+endpoints: [{name: a}, {name: b}]
+source: a
+destination: b
+baseline: x
+paths:
+  - {name: x, hops: [{type: link, delay: &short 250us}]}
+  - {name: y, hops: [{type: link, delay: *short}, {type: firewall, name: fw, delay: *short, rules: &many 5000, rate: 1Gbit}, {type: firewall, name: other, rules: *many}]}
+tests: [{name: bulk, kind: tcp}]
+`))
+	testutil.OK(t, err)
+	hops := e.PathInfos()[1].Hops
+	if got := []string{hops[0].Parameters["delay"], hops[1].Parameters["delay"], hops[2].Parameters["rules"]}; !slices.Equal(got, []string{"250us", "250us", "5000"}) {
+		t.Errorf("the hops are said to have %q", got)
+	}
+}

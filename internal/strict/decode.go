@@ -229,17 +229,23 @@ func (d *Decoder) positionOfControl() (line, column int) {
 	return 1, 1
 }
 
+// meant is what a node says, at its own place: reports point at an alias, and not at what it
+// stands for. That aliases cannot blow up follows from the bounds of every list and the fixed
+// depth of the types.
+func meant(node *yaml.Node) *yaml.Node {
+	if node.Kind != yaml.AliasNode || node.Alias == nil {
+		return node
+	}
+	aliased := *node.Alias
+	aliased.Line, aliased.Column = node.Line, node.Column
+	return &aliased
+}
+
 // value decodes a node into v, which is addressable. What names the value in
 // messages.
 func (d *Decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
+	node = meant(node)
 	d.at[v.Addr().Interface()] = node
-	if node.Kind == yaml.AliasNode && node.Alias != nil {
-		// Reports point at the alias. That aliases cannot blow up follows from
-		// the bounds of every list and the fixed depth of the types.
-		aliased := *node.Alias
-		aliased.Line, aliased.Column = node.Line, node.Column
-		node = &aliased
-	}
 	if node.Style&yaml.TaggedStyle != 0 {
 		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, Clip(node.Tag)), "leave the tag out")
 		return
@@ -286,7 +292,7 @@ func (d *Decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		if d.enough() {
 			return
 		}
-		key, value := node.Content[i], node.Content[i+1]
+		key, value := meant(node.Content[i]), meant(node.Content[i+1])
 		if key.Tag == "!!merge" {
 			d.add(key.Line, key.Column, "merge keys (<<) are not part of this format", "write the keys out")
 			continue
@@ -373,8 +379,8 @@ func scalarOf(node *yaml.Node, key string) string {
 		return ""
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == key && node.Content[i+1].Kind == yaml.ScalarNode {
-			return Clip(node.Content[i+1].Value)
+		if value := meant(node.Content[i+1]); meant(node.Content[i]).Value == key && value.Kind == yaml.ScalarNode {
+			return Clip(value.Value)
 		}
 	}
 	return ""

@@ -43,7 +43,7 @@ func (d *Decoder) mapping(node *yaml.Node, v reflect.Value, e Entries, what stri
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
 	first := make(map[string]*yaml.Node)
 	for i := range n {
-		key, value, item := node.Content[2*i], node.Content[2*i+1], v.Index(i)
+		key, value, item := meant(node.Content[2*i]), node.Content[2*i+1], v.Index(i)
 		if key.Tag == "!!merge" {
 			d.add(key.Line, key.Column, "merge keys (<<) are not part of this format", "write the keys out")
 			continue

@@ -97,6 +97,32 @@ func TestOldNames(t *testing.T) {
 	}
 }
 
+// An alias is what it stands for, as a key as well, and at its own place.
+func TestAliases(t *testing.T) {
+	const text = `format: hopbench.garden/1
+beds:
+  &south south: {plants: [&plant rose, *plant], dry: &dry false}
+  *plant : {plants: [*south], dry: *dry}
+&size size: 3kB
+kind: *plant
+`
+	g, _, err := read(text, true)
+	testutil.OK(t, err)
+	if b := g.Beds[1]; b.Key != "rose" || b.Value.Plants[0] != "south" || !b.Value.Wet || g.Kind != "rose" {
+		t.Errorf("read %+v", g)
+	}
+	_, _, err = read(strings.Replace(text, "*plant :", "plant:", 1), true) // the name of an anchor is none of a bed
+	testutil.OK(t, err)
+	for old, c := range map[string]struct{ now, want string }{
+		"*plant : {":   {"*south : {", `4:3: bed "south" is there twice; the first is at line 3, column 3`},
+		"kind: *plant": {"*size : 4kB", `6:1: key "size" is there twice; the first is at line 5, column 1`},
+	} {
+		if _, _, err := read(strings.Replace(text, old, c.now, 1), true); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v\nwant %s", c.now, err, c.want)
+		}
+	}
+}
+
 // Each of these is one mistake.
 func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
