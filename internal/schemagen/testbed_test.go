@@ -27,7 +27,7 @@ func TestTestbedSchemaRefusesBadFiles(t *testing.T) {
 		"two-of-one-reach", "both-local", "tls-without-token", "token-for-nobody", "binary-without-ssh", "experiment-source-serves",
 		"snmp-password-without-user", "snmp-privacy-without-user",
 		"set-missing", "set-missing-at-the-usual-port", "set-missing-where-it-listens", "set-missing-at-the-servers-port", "one-agent-twice", "families-from", "families-listen", "listen-of-serve", "loopback", "agent-of-serve",
-		"trace-back-by-a-server", "proof-by-device", "untraced-and-switched",
+		"trace-back-by-a-server", "proof-by-device", "untraced-and-switched", "hops-of-an-untraced",
 		"fleet-queue-empty", "fleet-queue-servicebus", "canary-lacks-a-value", "canary-alike", "values-of-one-spelling", "same-command", "shell-syntax", "no-program", "from-itself", "link-local", "on-a-link",
 		// one key of a broker against another
 		"fleet-ca", "fleet-cluster-listens",

@@ -213,6 +213,9 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 		p.Expect = Expectation{
 			Hops: v.Expect.Hops, ReceivedTTL: v.Expect.ReceivedTTL, PathMTUBytes: int(strict.Parsed(quantity.ParseBytes, v.Expect.PathMTU)),
 		}
+		if p.Expect.Hops > 0 && p.Proof == result.ProofTTL {
+			l.Wrong(&v.Expect.Hops, "leave it out, or expect a received_ttl", "path %q expects hops, and is not to be traced", f.Key)
+		}
 		if n := p.Expect.PathMTUBytes; v.Expect.PathMTU != "" && (n < minPathMTUBytes || n > maxPathMTUBytes) {
 			l.Wrong(&v.Expect.PathMTU, fmt.Sprintf("write a size from %dB to %dB", minPathMTUBytes, maxPathMTUBytes), "a path MTU of %s cannot be", v.Expect.PathMTU)
 		}

@@ -83,9 +83,6 @@ func (l *loader) fleet(in *Inventory) {
 		if result.PathProof(p.Value.Proof) == result.ProofTraceBack {
 			l.Wrong(&p.Value.Proof, "leave it out, or write trace or received_ttl", "path %q is to be traced back, and of a fleet the sources trace", p.Key)
 		}
-		if x := p.Value.Expect; x != nil && x.Hops > 0 && result.PathProof(p.Value.Proof) == result.ProofTTL {
-			l.Wrong(&x.Hops, "leave it out, or expect a received_ttl", "path %q expects hops, and is not to be traced", p.Key)
-		}
 	}
 	in.Broker = l.broker()
 	in.Queue = l.queue(in.Broker.MaxAgents)
