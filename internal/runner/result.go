@@ -173,6 +173,11 @@ func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Opti
 			}
 		}
 	}
+	if n := len(bed.Endpoints); bed.Kind == result.TestbedFleet && n > 0 { // the sources come first, and each machine has what the file says of all of its role
+		o.SourceEgressBitsPerSecond = pairs * bed.Endpoints[0].EgressBitsPerSecond
+		o.DestinationEgressBitsPerSecond = pairs * bed.Endpoints[n-1].EgressBitsPerSecond
+		return o
+	}
 	for _, end := range bed.Endpoints {
 		switch end.Name {
 		case e.Source:

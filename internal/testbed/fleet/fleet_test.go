@@ -200,6 +200,11 @@ func TestBuild(t *testing.T) {
 	if info.Kind != result.TestbedFleet || info.Relative || len(info.Endpoints) != 4 || info.Paths[1].To != "10.0.1.0/24" {
 		t.Errorf("info %+v", info)
 	}
+	for i, want := range []float64{10e9, 10e9, 0, 0} { // of both clients, and of both servers
+		if got := info.Endpoints[i].EgressBitsPerSecond; got != want {
+			t.Errorf("%s may send %v bit/s, want %v", info.Endpoints[i].Name, got, want)
+		}
+	}
 	source, err := bed.Agent("c1")
 	testutil.OK(t, err)
 	if o, err := source.Run(t.Context(), bed.Paths()[0].Pairs[0].Request, nil); err == nil || !strings.Contains(err.Error(), "kind") {

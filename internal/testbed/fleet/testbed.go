@@ -148,9 +148,14 @@ func (b *Bed) Info() result.Testbed {
 		ends = slices.Concat(all[:mostEnds/2], all[half:half+mostEnds/2])
 		bed.MoreEndpoints = len(all) - len(ends)
 	}
-	for _, m := range ends {
-		h := m.client.Hello()
-		bed.Endpoints = append(bed.Endpoints, result.TestbedEndpoint{Name: m.Name, Reach: string(inventory.ReachFleet), Host: h.Host, Version: h.Version, Environment: h.Environment})
+	for i, m := range ends {
+		h, egress := m.client.Hello(), b.limits.SourceEgressBitsPerSecond
+		if i >= len(ends)/2 {
+			egress = b.limits.DestinationEgressBitsPerSecond
+		}
+		bed.Endpoints = append(bed.Endpoints, result.TestbedEndpoint{
+			Name: m.Name, Reach: string(inventory.ReachFleet), Host: h.Host, Version: h.Version, EgressBitsPerSecond: egress, Environment: h.Environment,
+		})
 	}
 	return bed
 }
