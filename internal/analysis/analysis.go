@@ -25,6 +25,8 @@ type Options struct {
 	// Contrasts are the comparisons of the report; none compares each path with
 	// the path flagged as the baseline.
 	Contrasts []result.Contrast
+	// Rules are how many rules the firewalls of a lab have, by path and by their names there.
+	Rules map[string]map[string]int
 	// MinBlocks is the number of pairs below which there is no interval and no
 	// claim; default 6, the fewest that allow a 95 % interval of a median.
 	MinBlocks int
@@ -95,7 +97,7 @@ func Fill(r *result.Result, opts Options) {
 	opts.Variations = r.Variations
 	a := Analyse(r.Trials, r.Tests, r.Paths, opts)
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
-	r.Notes = append(append(r.Notes, a.Notes...), slices.Concat(tunnelNotes(r.Paths), sameHopsNotes(r.Paths, r.Trials))...)
+	r.Notes = append(append(r.Notes, a.Notes...), slices.Concat(tunnelNotes(r.Paths, opts.Rules), sameHopsNotes(r.Paths, r.Trials))...)
 	r.Published = ComparePublished(r, r.Experiment.Published)
 }
 

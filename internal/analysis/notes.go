@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -106,15 +105,15 @@ func cpuNotes(trials []measurement.Trial) []result.Note {
 // (nf_conntrack_in in net/netfilter/nf_conntrack_core.c: established takes a
 // packet of the other direction), so a rule for established flows never matches.
 // WireGuard has the same two ports both ways.
-func tunnelNotes(paths []result.PathInfo) []result.Note {
+func tunnelNotes(paths []result.PathInfo, rules map[string]map[string]int) []result.Note {
 	var out []result.Note
 	for _, p := range paths {
 		if !strings.HasPrefix(p.Tunnel, "vxlan") {
 			continue
 		}
 		for _, h := range p.Hops {
-			if rules, err := strconv.Atoi(h.Parameters["rules"]); err == nil && rules > 0 && h.Type == "firewall" && !h.Bypassed {
-				out = append(out, result.Note{Code: result.NoteTunnelMeetsRules, Path: p.Name, Name: h.Name, Count: rules})
+			if n := rules[p.Name][h.Name]; n > 0 && !h.Bypassed {
+				out = append(out, result.Note{Code: result.NoteTunnelMeetsRules, Path: p.Name, Name: h.Name, Count: n})
 			}
 		}
 	}

@@ -26,17 +26,19 @@ func TestFullCPUsAreOneNote(t *testing.T) {
 }
 
 func TestTunnelNotes(t *testing.T) {
-	firewall := func(rules string, bypassed bool) []result.HopInfo {
-		return []result.HopInfo{{Type: "link"}, {Type: "firewall", Name: "fw", Parameters: map[string]string{"rules": rules}, Bypassed: bypassed}}
+	firewall := func(bypassed bool) []result.HopInfo {
+		return []result.HopInfo{{Type: "link"}, {Type: "firewall", Name: "fw", Bypassed: bypassed}}
 	}
 	r := &result.Result{Paths: []result.PathInfo{
-		{Name: "native", Baseline: true, Hops: firewall("5000", false)},
-		{Name: "inside", Tunnel: "vxlan id 7, UDP port 4789, MTU 1450", Hops: firewall("5000", false)},
-		{Name: "past", Tunnel: "vxlan id 8, UDP port 4789, MTU 1450", Hops: firewall("5000", true)},
-		{Name: "without", Tunnel: "vxlan id 9, UDP port 4789, MTU 1450", Hops: firewall("0", false)},
-		{Name: "secret", Tunnel: "wireguard, UDP port 51820, MTU 1420", Hops: firewall("5000", false)},
+		{Name: "native", Baseline: true, Hops: firewall(false)},
+		{Name: "inside", Tunnel: "vxlan id 7, UDP port 4789, MTU 1450", Hops: firewall(false)},
+		{Name: "past", Tunnel: "vxlan id 8, UDP port 4789, MTU 1450", Hops: firewall(true)},
+		{Name: "without", Tunnel: "vxlan id 9, UDP port 4789, MTU 1450", Hops: firewall(false)},
+		{Name: "secret", Tunnel: "wireguard, UDP port 51820, MTU 1420", Hops: firewall(false)},
 	}}
-	Fill(r, DefaultOptions())
+	o := DefaultOptions()
+	o.Rules = map[string]map[string]int{"native": {"fw": 5000}, "inside": {"fw": 5000}, "past": {"fw": 5000}, "without": {"fw": 0}, "secret": {"fw": 5000}}
+	Fill(r, o)
 	var got []result.Note
 	for _, n := range r.Notes {
 		if n.Code == result.NoteTunnelMeetsRules {

@@ -165,9 +165,13 @@ func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Opti
 			o.DestinationEgressBitsPerSecond = pairs * end.EgressBitsPerSecond
 		}
 	}
-	o.BackEnds = map[string]int{}
+	o.BackEnds, o.Rules = map[string]int{}, map[string]map[string]int{}
 	for _, p := range e.Paths {
+		o.Rules[p.Name] = map[string]int{}
 		for _, h := range p.Hops {
+			if h.Rules > 0 { // also where the file leaves them out
+				o.Rules[p.Name][h.Name] = h.Rules
+			}
 			if h.Backends > 0 && !p.Bypasses(h) {
 				o.BackEnds[p.Name] = h.Parallel()
 			}
