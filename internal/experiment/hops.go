@@ -58,7 +58,10 @@ func hopTable() []hopRow {
 			name: Firewall, bypass: BypassByRoute,
 			keys: []string{"measure_kernel_cpu", "silent", "one_way", "rules", "instances", "scale_out"},
 			load: func(l *loader, f *FileHop, h *Hop) {
-				h.Rules, h.Instances, h.ScaleOut = cmp.Or(f.Rules, 100), cmp.Or(f.Instances, 1), l.scaleOut(f)
+				h.Rules, h.Instances, h.ScaleOut = 100, cmp.Or(f.Instances, 1), l.scaleOut(f)
+				if l.Written(&f.Rules) {
+					h.Rules = f.Rules
+				}
 			},
 		},
 		{
@@ -288,7 +291,7 @@ type FileHop struct {
 	MeasureKernelCPU bool            `json:"measure_kernel_cpu,omitempty" jsonschema_description:"Whether the kernel's work in the hop is timed, which slows each packet by about 0.15 µs; false when left out."`
 	Silent           bool            `json:"silent,omitempty" jsonschema_description:"Whether the hop never answers with ICMP, so that a trace shows a star; vnet-gateways never do. False when left out."`
 	OneWay           bool            `json:"one_way,omitempty" jsonschema_description:"Whether the reverse direction passes the hop by; false when left out."`
-	Rules            int             `json:"rules,omitempty" jsonschema:"minimum=1,maximum=100000" jsonschema_description:"Rules of a firewall that every new flow is compared with before the one that accepts it; 100 when left out."`
+	Rules            int             `json:"rules,omitempty" jsonschema:"minimum=0,maximum=100000" jsonschema_description:"Rules of a firewall that every new flow is compared with before the one that accepts it; 100 when left out."`
 	Instances        int             `json:"instances,omitempty" jsonschema:"minimum=1,maximum=64" jsonschema_description:"Instances of a firewall among which flows are spread; 1 when left out."`
 	ScaleOut         *FileScaleOut   `json:"scale_out,omitempty" jsonschema_description:"Instances that a firewall gets in the middle of a trial."`
 	Mode             string          `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny" jsonschema_description:"What an idps does with a flow that matches a rule: nothing (off), log it (alert), or drop and reset it (deny); alert when left out."`

@@ -189,3 +189,22 @@ tests: [{name: bulk, kind: tcp}]
 		t.Errorf("the hops are said to have %q", got)
 	}
 }
+
+// A firewall has 100 rules unless the file says otherwise, and none where it says so.
+func TestFirewallWithoutRules(t *testing.T) {
+	for rules, want := range map[string]int{"": 100, ", rules: 0": 0, ", rules: 7": 7} {
+		e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
+name: fw
+endpoints: [{name: a}, {name: b}]
+source: a
+destination: b
+baseline: x
+paths: [{name: x}, {name: y, hops: [{type: firewall, name: fw`+rules+`}]}]
+tests: [{name: bulk, kind: tcp}]
+`))
+		testutil.OK(t, err)
+		if got := e.Paths[1].Hops[0].Rules; got != want {
+			t.Errorf("%q gives %d rules, want %d", rules, got, want)
+		}
+	}
+}
