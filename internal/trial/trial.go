@@ -93,11 +93,12 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 			longest += patient.Away()
 		}
 		longest = longest.Round(time.Second)
-		limited, cancel := context.WithCancel(ctx)
+		limited := ctx
 		if !w.Unlimited {
+			var cancel context.CancelFunc
 			limited, cancel = context.WithTimeout(ctx, longest)
+			defer cancel()
 		}
-		defer cancel()
 		d.Outcome, d.Fingerprint, err = Measure(limited, bed, w, progress)
 		d.Fingerprint.Switched, d.Fingerprint.Settle = switched.Changed, measurement.SecondsOf(switched.Settle)
 		d.Fingerprint.Switch = SwitchOf(switched)

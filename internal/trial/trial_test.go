@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // slow is a testbed of one path whose tests take their time, and which may
@@ -60,6 +62,38 @@ func (s *slow) Run(ctx context.Context, _ probe.Request, progress func(measureme
 }
 
 var traceOfP = Wanted{ID: "t", Path: "p", Spec: measurement.Spec{Kind: measurement.Trace}}
+
+// held counts the contexts that wait for its end.
+type held struct {
+	context.Context
+	done     chan struct{}
+	children *atomic.Int64
+}
+
+func (h held) Done() <-chan struct{} { return h.done }
+func (h held) Value(any) any         { return nil }
+func (h held) AfterFunc(func()) (stop func() bool) {
+	h.children.Add(1)
+	return func() bool {
+		h.children.Add(-1)
+		return true
+	}
+}
+
+// A trial that is over leaves nothing that waits for the end of its run: there may be
+// thousands of trials in one, and months of them in a watch.
+func TestATrialLeavesNothing(t *testing.T) {
+	for _, unlimited := range []bool{false, true} {
+		ctx := held{t.Context(), make(chan struct{}), new(atomic.Int64)}
+		w := traceOfP
+		w.Unlimited = unlimited
+		_, err := Do(ctx, &slow{done: make(chan struct{})}, w, func(measurement.Progress) {})
+		testutil.OK(t, err)
+		if n := ctx.children.Load(); n != 0 {
+			t.Errorf("unlimited %v: %d contexts wait", unlimited, n)
+		}
+	}
+}
 
 // A trial of which is known how long it may take is given up then; one of which
 // nothing is known takes as long as its test.
