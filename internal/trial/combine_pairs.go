@@ -220,12 +220,10 @@ func (c *combination) throughput() {
 		}
 	}
 	sum.Bytes = make([]float64, int(end/float64(sum.Width)+1e-6))
-	shifted := make([][]float64, len(c.good))
-	latest := 0.0
+	latest := 0.0 // start, in seconds
 	for i, o := range c.good {
-		latest = max(latest, c.delays[i].Seconds()/float64(sum.Width))
-		shifted[i] = onAxis(*o.Throughput, c.delays[i].Seconds(), float64(sum.Width), len(sum.Bytes))
-		for j, n := range shifted[i] {
+		latest = max(latest, c.delays[i].Seconds())
+		for j, n := range onAxis(*o.Throughput, c.delays[i].Seconds(), float64(sum.Width), len(sum.Bytes)) {
 			sum.Bytes[j] += n
 		}
 	}
@@ -233,21 +231,21 @@ func (c *combination) throughput() {
 	if c.spec.Kind != measurement.TCP || c.spec.Tool != measurement.Native {
 		return
 	}
-	first, last, steady := tcp.MeasuredWindow(sum, int(math.Ceil(latest)), c.spec)
-	seconds := float64(last-first) * float64(sum.Width)
-	if seconds <= 0 {
+	first, _, steady := tcp.MeasuredWindow(sum, int(math.Ceil(latest/float64(sum.Width))), c.spec)
+	// The bins of thousands of pairs that start over minutes are seconds wide: whole ones from
+	// the latest start to the end may be less than was asked for.
+	from, to := float64(first)*float64(sum.Width), float64(len(sum.Bytes))*float64(sum.Width)
+	to = min(from+float64(c.spec.Duration), to)
+	from = max(min(from, to-float64(c.spec.Duration)), latest)
+	if to <= from {
 		return
 	}
-	c.out.Warmup, c.out.WarmupSteady = measurement.Seconds(first)*sum.Width, steady
+	c.out.Warmup, c.out.WarmupSteady = measurement.Seconds(from), steady
 	sums := measurement.Metrics{}
-	for i := range c.good {
-		bytes := 0.0
-		for _, n := range shifted[i][first:last] {
-			bytes += n
-		}
+	for i, o := range c.good {
 		m := c.out.Pairs[c.index[i]].Metrics
 		own := m["goodput_bits_per_second"]
-		m["goodput_bits_per_second"] = bytes * 8 / seconds
+		m["goodput_bits_per_second"] = between(*o.Throughput, from-c.delays[i].Seconds(), to-c.delays[i].Seconds()) * 8 / (to - from)
 		sums["goodput_bits_per_second"] += m["goodput_bits_per_second"]
 		// The count is of both directions: each has the part that it had in the pair's own window.
 		for _, way := range []string{"forward_goodput_bits_per_second", "reverse_goodput_bits_per_second"} {
@@ -273,6 +271,16 @@ func (c *combination) transfers() {
 	if _, files := c.out.Metrics[transferSeconds]; files && last > 0 {
 		c.out.Metrics[transferSeconds], c.out.Metrics["goodput_bits_per_second"] = last, bytes*8/last
 	}
+}
+
+// between is how many bytes a count has between two moments after its begin, in seconds, where
+// those of a bin are spread evenly over it.
+func between(count measurement.Bins, from, to float64) (bytes float64) {
+	for i, n := range count.Bytes {
+		low, high := float64(i)*float64(count.Width), float64(i+1)*float64(count.Width)
+		bytes += n * max(min(high, to)-max(low, from), 0) / float64(count.Width)
+	}
+	return bytes
 }
 
 // onAxis puts a count that began at a delay on an axis of n bins of a width, all in

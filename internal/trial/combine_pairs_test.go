@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -168,6 +169,29 @@ func TestCoarse(t *testing.T) {
 			if rate, want := v/float64(got.Width), 1/float64(b.Width); math.Abs(rate-want) > 1e-9*want {
 				t.Fatalf("the rate changed from %v to %v", want, rate)
 			}
+		}
+	}
+}
+
+// Pairs that start over minutes count in bins of seconds, if there are many of them: they are
+// measured for as long as the test says all the same, from the latest start on.
+func TestWindowOfWideBins(t *testing.T) {
+	for pairs, duration := range map[int]measurement.Seconds{500: 10, 1000: 30, 2000: 20} {
+		spec := measurement.Spec{Kind: measurement.TCP, Waves: 10, WaveEvery: 60, Duration: duration}.Defaults()
+		var all []brought
+		for k := range pairs {
+			wait := spec.StartOf(k, pairs)
+			own := measuresLater(spec, spec.StartSpan()-wait)
+			own.Pairs = pairs
+			bins, width := session.BinsOf(own)
+			b := steadyPair(1e6*width.Seconds(), wait.Duration()+time.Duration(k%7)*time.Millisecond)
+			b.outcome.Throughput = &measurement.Bins{Width: measurement.SecondsOf(width), Bytes: slices.Repeat(b.outcome.Throughput.Bytes[:1], bins)}
+			all = append(all, b)
+		}
+		o, _, err := together(spec, all)
+		judged := gate.Judge(spec, o, measurement.Fingerprint{Matches: true}, gate.Limits{Pairs: pairs, BusyWarns: true}, err)
+		if got := o.Metrics["goodput_bits_per_second"]; !judged.Passed || o.Warmup < spec.StartSpan() || math.Abs(got/float64(pairs)-8e6) > 1 {
+			t.Errorf("%d pairs, %v: %v bit/s of each after %v s; %s", pairs, duration.Duration(), got/float64(pairs), o.Warmup, words.Findings(judged, false))
 		}
 	}
 }
