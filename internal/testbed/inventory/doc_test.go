@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,6 +45,22 @@ func TestDocExamples(t *testing.T) {
 	}
 	if !strings.Contains(doc, "\n```\n"+err.Error()+"\n```\n") {
 		t.Errorf("the document does not show what Load says:\n%v", err)
+	}
+}
+
+// What the other documents say that a path is expected to show loads as well.
+func TestDocExpectations(t *testing.T) {
+	texts := testutil.Files(t, "../../../docs/*.md")
+	found := 0
+	for file, text := range texts {
+		for _, expect := range regexp.MustCompile("`(expect: {[^}]*: [^}]*})`").FindAllSubmatch(text, -1) {
+			found++
+			_, err := Load(file, fmt.Appendf(nil, "format: hopbench.testbed/1\nname: office\nkind: hosts\nendpoints: {a: {reach: local}, b: {reach: \"ssh://b\"}}\npaths: {p: {to: 10.0.0.7, %s}}\n", expect[1]), nil)
+			testutil.OK(t, err)
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d expectations in %d documents", found, len(texts))
 	}
 }
 
