@@ -72,9 +72,19 @@ func (l *loader) balanced(f *FilePath, p Path, e *Experiment) {
 				"hop %q, the last before the back ends of %q, cannot be passed by", h.Name, name)
 		}
 	}
+	l.sessions(&f.Hops[front], p.Hops[front], e)
 	if vswitch := l.softwareSwitch(f, e.Destination); vswitch != nil {
 		l.Wrong(vswitch, "write vswitch: false for this path",
 			"the back ends of the load balancer %q are attached directly, without a software switch", name)
+	}
+}
+
+// sessions refuses tests whose connections belong to one server, where a load balancer spreads
+// them over several. Such trials failed by chance, for which the path was blamed.
+func (l *loader) sessions(field *FileHop, h Hop, e *Experiment) {
+	i := slices.IndexFunc(e.Tests, func(t Test) bool { return t.Spec.Kind == measurement.FTP || t.Spec.Tool == measurement.IPerf3 })
+	if i >= 0 && h.Backends > 1 && !l.Stored {
+		l.Wrong(&field.Type, "write backends: 1, or leave out the test", "the load balancer %q spreads the connections of test %q over %d back ends, and all of them belong to one", h.Name, e.Tests[i].Name, h.Backends)
 	}
 }
 
