@@ -58,7 +58,7 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 					if !m.Compared {
 						continue
 					}
-					c := changeEstimate(samplesOf(before, contrast, t, m, opts), samplesOf(after, contrast, t, m, opts), contrast, t, m, opts)
+					c := changeEstimate(samplesOf(before, contrast, t.Name, m, opts), samplesOf(after, contrast, t.Name, m, opts), contrast, t, m, opts)
 					switch {
 					case c != nil:
 						c.Effect = name(c.Effect)
@@ -215,9 +215,11 @@ type sample struct {
 	broken, referenceBroken, brokenAlone, referenceBrokenAlone, withoutValue, pairs, missing int
 }
 
-// samplesOf are those of the runs of a side; nil where one of them has none.
-func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) (out []sample) {
+// samplesOf are those of the runs of a side; nil where one of them has none. How much a
+// trial looked at, and what it resolves, is by the settings that the test has in its own run.
+func samplesOf(runs []sideRun, contrast result.Contrast, name string, m measurement.Metric, opts Options) (out []sample) {
 	for _, r := range runs {
+		test := r.run().Test(name)
 		s := sample{resolution: r.contrastResolution(contrast, test, m)}
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)

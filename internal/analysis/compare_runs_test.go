@@ -428,3 +428,34 @@ func ExampleReadingsNote() {
 	fmt.Println(words.Names{}.Note(note))
 	// Output: The 8 readings of the run are one run, so one trial: they give no interval, no p and no difference. Their lag-1 autocorrelation is −0.73, beyond the ±0.69 of independent readings: each depends on the one before it.
 }
+
+// What a run counted is reckoned by the settings that its own test has: a quick run looks at
+// fewer packets than the whole one that it is compared with.
+func TestRunsOfOtherSettingsKnowLess(t *testing.T) {
+	const perSecond = 4000.0
+	run := func(duration measurement.Seconds) *result.Result {
+		r := &result.Result{Paths: pathsNamed("direct", "hop"), Tests: []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: duration}}}}
+		for _, p := range r.Paths {
+			trials := trialsOf(p.Name, "udp", "loss_fraction", make([]float64, 8)...)
+			for i := range trials {
+				trials[i].Metrics["received_packets_per_second"], trials[i].Metrics[goodput] = perSecond, perSecond*8*1000
+			}
+			r.Trials = append(r.Trials, trials...)
+		}
+		return r
+	}
+	for _, c := range []struct{ before, after measurement.Seconds }{{10, 0.5}, {0.5, 10}} {
+		changes, _ := CompareRuns(Side{"A", []*result.Result{run(c.before)}}, []Side{{"B", []*result.Result{run(c.after)}}}, DefaultOptions())
+		loss := costOf(t, Analysis{Costs: changes}, "loss_fraction")
+		want := zeroBound(8, perSecond*float64(c.before), 0.05) + zeroBound(8, perSecond*float64(c.after), 0.05)
+		if loss.LookedAt != perSecond*0.5 || loss.DifferenceHigh == nil || !near(*loss.DifferenceHigh, want, 1e-12) || !near(*loss.DifferenceLow, -want, 1e-12) {
+			t.Errorf("%v s and %v s: %+v, want ±%g", c.before, c.after, loss, want)
+		}
+		// Of a rate, what a window of each length resolves.
+		share := func(d measurement.Seconds) float64 { return counted(1) / (perSecond * float64(d)) }
+		reach := expanded(math.Sqrt(2)*math.Hypot(share(c.before), share(c.after)), 0.95)
+		if rate := costOf(t, Analysis{Costs: changes}, goodput); !near(rate.Resolution, -math.Expm1(-reach), 1e-6) {
+			t.Errorf("%v s and %v s: a rate is resolved to %g, want %g", c.before, c.after, rate.Resolution, reach)
+		}
+	}
+}
