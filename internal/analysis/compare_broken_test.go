@@ -104,6 +104,13 @@ func TestNoChangeIsWithheld(t *testing.T) {
 				}
 			}
 		}, []result.Withheld{result.WithheldMean}, "a few trials cause most of it"},
+		{"collapsed", goodput, func(r *result.Result) {
+			for i := range r.Trials {
+				if x := &r.Trials[i]; x.Test == flows1.Name && x.Path == "hop" && (x.Block == 4 || x.Block == 9) {
+					x.Metrics[goodput] *= 0.03
+				}
+			}
+		}, []result.Withheld{result.WithheldCollapsed}, "it collapsed in 2 of 20 trials, to 3 % of direct in the same blocks, and in A in none of 20"},
 		{"both broken", goodput, func(r *result.Result) {
 			breakTrials(r, "direct", flows1.Name, 1, 2, 3, 4, 5)
 			breakTrials(r, "hop", flows1.Name, 1, 2, 3, 4, 5)
@@ -121,6 +128,32 @@ func TestNoChangeIsWithheld(t *testing.T) {
 			continue
 		}
 		checkSaid(t, said(changes[i]), c.says)
+	}
+}
+
+// Nor are groups of runs where some trials of the later ones fell far below the others; as many
+// in the runs before are no change.
+func TestRunsThatCollapseAreNotAlike(t *testing.T) {
+	fall := func(r *result.Result, share float64, blocks ...int) {
+		for i := range r.Trials {
+			if x := &r.Trials[i]; x.Test == flows1.Name && x.Path == "hop" && slices.Contains(blocks, x.Block) {
+				x.Metrics[goodput] *= share
+			}
+		}
+	}
+	before, after := runsWith(.9, 1.1, 0), runsWith(.9, 1.1, 4)
+	fall(after[0], 0.1, 2)
+	fall(after[2], 0.05, 3, 8)
+	changes, _ := CompareRuns(Side{"old", before}, []Side{{"new", after}}, DefaultOptions())
+	c := costOf(t, Analysis{Costs: changes}, goodput)
+	if c.Verdict != result.NotResolved || !slices.Equal(c.Withheld, []result.Withheld{result.WithheldCollapsed}) || c.Collapse.Trials != 3 {
+		t.Errorf("%+v", c)
+	}
+	checkSaid(t, said(c), "it collapsed in 3 of 30 trials, to 5 % of direct in the same blocks, and in old in none of 30")
+	fall(before[1], 0.1, 1, 4, 7)
+	changes, _ = CompareRuns(Side{"old", before}, []Side{{"new", after}}, DefaultOptions())
+	if c := costOf(t, Analysis{Costs: changes}, goodput); c.Verdict != result.NoCost || c.Collapse != nil {
+		t.Errorf("as many before: %s", said(c))
 	}
 }
 

@@ -213,6 +213,10 @@ type sample struct {
 	// blocks with an outcome, withoutValue those of them as in result.Effect, and missing the
 	// other blocks of the run.
 	broken, referenceBroken, brokenAlone, referenceBrokenAlone, withoutValue, pairs, missing int
+	// collapsed are the trials of the path that fell far below the others, and worst is how
+	// far, as in result.Collapse.
+	collapsed int
+	worst     float64
 }
 
 // samplesOf are those of the runs of a side; nil where one of them has none. How much a
@@ -226,6 +230,9 @@ func samplesOf(runs []sideRun, contrast result.Contrast, name string, m measurem
 			s.logs, s.differences, s.levels, s.baseline, s.pairs = c.logs, c.differences, c.other, c.base, c.N
 			s.broken, s.referenceBroken, s.withoutValue = c.Broken, c.ReferenceBroken, c.WithoutValue
 			s.brokenAlone, s.referenceBrokenAlone = c.BrokenAlone, c.ReferenceBrokenAlone
+			if c.findCollapse(); c.Collapse != nil {
+				s.collapsed, s.worst = c.Collapse.Trials, c.Collapse.Worst
+			}
 			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
 			levels := r.outcomes(contrast.Path, test.Name, m)
@@ -415,6 +422,12 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 	if excess(is) > excess(was) {
 		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
 	}
+	// How much of its trials fell far below the others, which no rank of them shows.
+	fell := func(s sample) float64 { return float64(s.collapsed) / float64(s.pairs) }
+	if fell(is) > fell(was) {
+		c.Collapse = &result.Collapse{Trials: is.collapsed, ReferenceTrials: was.collapsed, Worst: is.worst}
+		c.againstEqual = append(c.againstEqual, result.WithheldCollapsed)
+	}
 	if c.metric.Unit == measurement.Fraction && math.Abs(meanOf(is.effects)-meanOf(was.effects)) >= c.upper {
 		c.againstEqual = append(c.againstEqual, result.WithheldMean)
 	}
@@ -438,6 +451,10 @@ func togetherOf(samples []sample) (all sample) {
 		all.broken, all.referenceBroken = all.broken+s.broken, all.referenceBroken+s.referenceBroken
 		all.brokenAlone, all.referenceBrokenAlone = all.brokenAlone+s.brokenAlone, all.referenceBrokenAlone+s.referenceBrokenAlone
 		all.withoutValue, all.missing = all.withoutValue+s.withoutValue, all.missing+s.missing
+		if s.collapsed > 0 && (all.collapsed == 0 || math.Abs(math.Log(s.worst)) > math.Abs(math.Log(all.worst))) {
+			all.worst = s.worst
+		}
+		all.collapsed += s.collapsed
 	}
 	return all
 }

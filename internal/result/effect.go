@@ -143,7 +143,8 @@ type Indication struct {
 
 // Collapse is a part of the path's trials that fell far below the others.
 type Collapse struct {
-	Trials          int `json:"trials"` // of Effect.N
+	Trials int `json:"trials"` // of Effect.N
+	// ReferenceTrials are those of the baseline; of a change, of the path in ReferenceRun.
 	ReferenceTrials int `json:"reference_trials,omitempty"`
 	// Worst is the ratio of the worst of them to its partner.
 	Worst float64 `json:"worst"`

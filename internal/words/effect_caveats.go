@@ -84,13 +84,14 @@ func (n Names) collapse(e result.Effect) string {
 	} else {
 		text = fmt.Sprintf("it collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.Counted(), "trial")) + Ratio(c.Worst)
 	}
-	text += " of " + n.Path(e.Baseline) + " in the same blocks, which "
-	if c.ReferenceTrials == 0 {
-		text += "never did"
-	} else {
-		text += fmt.Sprintf("did in %d", c.ReferenceTrials)
+	text += " of " + n.Path(e.Baseline) + " in the same blocks, "
+	switch {
+	case e.ReferenceRun != "":
+		return text + fmt.Sprintf("and in %s in %s of %d", e.ReferenceRun, none(c.ReferenceTrials), e.ReferenceN)
+	case c.ReferenceTrials == 0:
+		return text + "which never did"
 	}
-	return text
+	return text + fmt.Sprintf("which did in %d", c.ReferenceTrials)
 }
 
 // violation says which assumption the trials contradict.
