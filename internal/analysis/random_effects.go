@@ -18,21 +18,21 @@ type runEstimate struct {
 	n               int
 }
 
-// withVariance gives runs of one trial, which show no spread of their own, that of the
-// trials of all: nothing would make them outweigh the others. Where no run shows any, all
-// are as uncertain as they differ.
+// withVariance gives each run at least the variance that the spread of trials in the median
+// run gives as many: by its own few trials a run that shows no spread, since it has a single
+// one, or its trials agree by luck or in the steps of what they count, would outweigh the
+// others. Where no run shows any, all are as uncertain as they differ.
 func withVariance(runs, others []runEstimate) []runEstimate {
-	sum, degrees := 0.0, 0
+	var ofTrials []float64
 	for _, r := range slices.Concat(runs, others) {
 		if r.n > 1 {
-			sum, degrees = sum+r.variance*float64(r.n)*float64(r.n-1), degrees+r.n-1
+			degrees := float64(r.n - 1)
+			ofTrials = append(ofTrials, r.variance*float64(r.n)*degrees/statistics.ChiSquareQuantile(0.5, degrees))
 		}
 	}
 	out := slices.Clone(runs)
 	for i, r := range out {
-		if r.n <= 1 && degrees > 0 {
-			out[i].variance = sum / float64(degrees)
-		}
+		out[i].variance = math.Max(r.variance, statistics.Median(ofTrials)/float64(max(r.n, 1)))
 	}
 	return out
 }
