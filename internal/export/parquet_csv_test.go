@@ -126,8 +126,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// What has no value, or none that is bounded, because trials broke is empty: a zero would
-// be a latency of nothing, and no difference.
+// What has no value, or none that is bounded, because trials broke or lost what a percentile is
+// of is empty: a zero would be a latency of nothing, and no difference.
 func TestEffectsOfBrokenTrials(t *testing.T) {
 	high := 0.002
 	r := &result.Result{Costs: []result.Effect{
@@ -136,8 +136,9 @@ func TestEffectsOfBrokenTrials(t *testing.T) {
 		{Path: "hop", Baseline: "direct", Test: "rr", Metric: "rtt_p50_seconds", N: 8, Broken: 2, Median: 0.003, ReferenceMedian: 0.001, Difference: 0.002, DifferenceLow: &high, HighUnbounded: true},
 		{Path: "hop", Baseline: "direct", Test: "rr", Metric: measurement.BrokenTrials, N: 8, Broken: 8, Median: 1, Difference: 1},
 		{Path: "hop", Baseline: "direct", Test: "rr", Metric: "loss_fraction", N: 8},
+		{Path: "hop", Baseline: "direct", Test: "rr", Metric: "rtt_p99_seconds", N: 8, ReferenceMedian: 0.002, EstimateUnbounded: true, HighUnbounded: true},
 	}}
-	want := [][3]any{{nil, 0.001, nil}, {0.001, nil, nil}, {0.003, 0.001, 0.002}, {1.0, 0.0, 1.0}, {0.0, 0.0, 0.0}}
+	want := [][3]any{{nil, 0.001, nil}, {0.001, nil, nil}, {0.003, 0.001, 0.002}, {1.0, 0.0, 1.0}, {0.0, 0.0, 0.0}, {nil, 0.002, nil}}
 	for i, row := range tables(r)[0].rows {
 		if got := [3]any{row[8], row[9], row[13]}; got != want[i] {
 			t.Errorf("effect %d has the medians and the difference %v, want %v", i, got, want[i])

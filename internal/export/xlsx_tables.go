@@ -76,9 +76,10 @@ func tables(r *result.Result) (out []table) {
 	return slices.DeleteFunc([]table{paths, hops, levels, effects, published}, func(t table) bool { return len(t.rows) == 0 })
 }
 
-// median is that of a side of an effect, of which so many trials broke: they have no value.
+// median is that of a side of an effect, of which so many trials broke; nothing where none of
+// them has a value.
 func median(e result.Effect, v float64, broken int) any {
-	if (broken >= e.N || e.Counted() == 0) && e.Metric != measurement.BrokenTrials {
+	if e.Unmeasured(v, broken, e.N) {
 		return nil
 	}
 	return v

@@ -69,6 +69,29 @@ func TestLevelOfBrokenTrialsInAComparison(t *testing.T) {
 	}
 }
 
+// Nor has one that lost in each trial the requests that a percentile falls on.
+func TestLevelOfLostPercentilesInAComparison(t *testing.T) {
+	before, after := reporttest.Run(t, 8), reporttest.Run(t, 8)
+	for i := range before.Trials {
+		for _, trial := range []*measurement.Trial{&before.Trials[i], &after.Trials[i]} {
+			if trial.Test == "latency" {
+				trial.Metrics["rtt_p99_seconds"] = 2 * trial.Metrics["rtt_p50_seconds"]
+			}
+		}
+		if trial := &after.Trials[i]; trial.Path == "one-appliance" && trial.Test == "latency" {
+			delete(trial.Metrics, "rtt_p99_seconds")
+			trial.Metrics["loss_fraction"] = 0.02
+		}
+	}
+	c := &result.Comparison{Format: result.ComparisonFormat}
+	c.Changes, _ = analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{before}}, []analysis.Side{{Label: "B", Runs: []*result.Result{after}}}, analysis.DefaultOptions())
+	var b bytes.Buffer
+	testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: 300}))
+	if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, "RTT p99 6.11 ms — unbounded") {
+		t.Errorf("a run without a p99 has one:\n%s", &b)
+	}
+}
+
 // The table says that trials broke also where all did.
 func TestCellOfBrokenTrials(t *testing.T) {
 	for broken, want := range map[int]string{2: "6 of 8 blocks, 2 broken", 8: "0 of 8 blocks, 8 broken"} {

@@ -87,25 +87,24 @@ func (s *sheet) add(c result.Effect, names, plain words.Names) {
 		change, between, p, typeset.Line(words.Verdict(c))})
 }
 
-// levels are those of both runs in one unit; a run that broke all trials has none.
+// levels are those of both runs in one unit; a run that measured nothing has none.
 func levels(c result.Effect, metric measurement.Metric) (before, after string) {
+	wasNot, isNot := c.Unmeasured(c.ReferenceMedian, c.ReferenceBroken, c.ReferenceN), c.Unmeasured(c.Median, c.Broken, c.N)
 	var known []float64
-	none := max(c.ReferenceBroken, c.ReferenceWithoutValue) >= c.ReferenceN
-	if !none {
+	if !wasNot {
 		known = append(known, c.ReferenceMedian)
 	}
-	noneNow := max(c.Broken, c.WithoutValue) >= c.N
-	if !noneNow {
+	if !isNot {
 		known = append(known, c.Median)
 	}
 	column := words.NewColumn(metric.Unit, known, nil)
-	write := func(v float64, none bool) string {
-		if none {
+	write := func(v float64, unmeasured bool) string {
+		if unmeasured {
 			return words.None
 		}
 		return column.Write(v)
 	}
-	return write(c.ReferenceMedian, none), write(c.Median, noneNow)
+	return write(c.ReferenceMedian, wasNot), write(c.Median, isNot)
 }
 
 // RunLine is a run in a line.

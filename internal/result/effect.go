@@ -255,6 +255,13 @@ func (e Effect) Counted() int {
 	return e.N - e.WithoutValue
 }
 
+// Unmeasured says that a median of a side of so many trials is of no value: its path broke
+// all of them, or they lost the requests that a percentile falls on. No time is 0.
+func (e Effect) Unmeasured(median float64, broken, of int) bool {
+	m := measurement.MetricOf(e.Metric)
+	return broken >= of && m.Name != measurement.BrokenTrials || median == 0 && m.Unit == measurement.SecondsUnit
+}
+
 // Worse says that the path is worse than the reference beyond chance, and by at
 // least the smallest effect that matters; or that it breaks more trials.
 func (e Effect) Worse() bool {

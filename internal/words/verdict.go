@@ -174,7 +174,7 @@ func commonLimit(h result.CommonLimit) string {
 func (n Names) claim(e result.Effect, subject, what string) string {
 	metric := measurement.MetricOf(e.Metric)
 	median := func(v float64, broken int) string {
-		if broken >= e.N {
+		if e.Unmeasured(v, broken, e.N) {
 			return "nothing"
 		}
 		return Value(v, metric.Unit)
