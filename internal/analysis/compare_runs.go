@@ -72,11 +72,11 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 		}
 	}
 	correct(all)
-	notes = append(notes, powerNotes(all, result.NoteTooFewTrials)...)
+	notes = append(notes, powerNotes(slices.DeleteFunc(slices.Clone(all), (*costEstimate).ofRunLevels), result.NoteTooFewTrials)...)
 	out := make([]result.Effect, len(all))
 	for i, c := range all {
 		c.decide()
-		if c.Baseline == "" && c.Runs == 0 { // more trials would not tell, either
+		if c.ofRunLevels() {
 			c.Verdict, c.Bound, c.RepetitionsNeeded, c.Withheld = result.NotResolved, 0, 0, []result.Withheld{result.WithheldRunLevel}
 		}
 		out[i] = c.Effect
@@ -483,6 +483,10 @@ func (c *costEstimate) fewestTrials() int {
 	}
 	return n
 }
+
+// ofRunLevels says that it is of the levels of two single runs, of which more trials would
+// not tell anything, either.
+func (c *costEstimate) ofRunLevels() bool { return c.Baseline == "" && c.Runs == 0 }
 
 // evenSize is the n of two samples of equal size that estimate as precisely:
 // the harmonic mean of their sizes.

@@ -72,6 +72,34 @@ func TestCompareLevels(t *testing.T) {
 	}
 }
 
+// Of two levels no number of trials tells, and so none is asked for.
+func TestFewTrialsOfLevels(t *testing.T) {
+	run := func(rates ...float64) *result.Result {
+		return &result.Result{Paths: pathsNamed("direct"), Tests: []result.TestInfo{flows1}, Trials: trialsOf("direct", "flows-1", goodput, rates...)}
+	}
+	changes, notes := CompareRuns(Side{"A", []*result.Result{run(1e9)}}, []Side{{"B", []*result.Result{run(0.8e9, 0.81e9)}}}, DefaultOptions())
+	if len(changes) != 1 || !slices.Equal(changes[0].Withheld, []result.Withheld{result.WithheldRunLevel}) || len(notes) > 0 {
+		t.Errorf("%+v\n%s", changes, notesText(notes))
+	}
+}
+
+// A long run makes up for a short one: what is beyond chance is not said to be impossible.
+func TestALongRunMakesUpForAShortOne(t *testing.T) {
+	of := func(label string, n int, hop float64) LabelledRun {
+		return runOf(label, map[string][]float64{"direct": around(1e9, 0.01, n, 0), "hop": around(hop, 0.01, n, 5)}, map[string][]float64{"direct": around(1e-3, 0.01, n, 0), "hop": around(3e-3, 0.01, n, 5)})
+	}
+	for n, want := range map[int]int{4: 2, 20: 0} {
+		changes, notes := compared(of("A", 4, 500e6), of("B", n, 300e6))
+		few := 0
+		for _, x := range notes {
+			few += x.Count
+		}
+		if claimed := costOf(t, Analysis{Costs: changes}, goodput).Verdict == result.Costs; few != want || claimed != (want == 0) {
+			t.Errorf("4 and %d trials: claimed %v, and %s", n, claimed, notesText(notes))
+		}
+	}
+}
+
 // Shares that were zero in all trials of several runs a side have the bound of the run of
 // each side that looked least, as costs and as levels.
 func TestRunsThatLostNothing(t *testing.T) {

@@ -29,6 +29,19 @@ func (c *costEstimate) fewestBlocks() int {
 	return n
 }
 
+// tooFew says that with what there is no effect, however large, can be beyond chance. Of two
+// runs the larger one makes up for a smaller one: the smallest p is 2/C(n+m, n).
+func (c *costEstimate) tooFew() bool {
+	if !c.unpaired || c.Runs > 0 {
+		return c.n < c.fewestBlocks()
+	}
+	ways := 1.0
+	for i := range len(c.base) {
+		ways *= float64(len(c.other)+i+1) / float64(i+1)
+	}
+	return 2/ways*float64(max(1, c.familySize)) >= c.alpha
+}
+
 // open is the verdict where nothing is claimed: with fewer blocks than a claim
 // takes, what they indicate, or that they are too few.
 func (c *costEstimate) open() result.Verdict {

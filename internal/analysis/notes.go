@@ -48,9 +48,9 @@ func pairNotes(set *dataset, all []*costEstimate) []result.Note {
 func powerNotes(all []*costEstimate, code result.NoteCode) []result.Note {
 	n := result.Note{Code: code}
 	for _, c := range all {
-		if fewest := c.fewestBlocks(); c.Primary && c.n < fewest {
+		if c.Primary && c.tooFew() {
 			n.Count++
-			n.Needed, n.Of = max(n.Needed, fewest), c.familySize
+			n.Needed, n.Of = max(n.Needed, c.fewestBlocks()), c.familySize
 		}
 	}
 	if n.Count == 0 {

@@ -38,7 +38,7 @@ func (c *costEstimate) decide() {
 			c.Withheld = c.missing
 		case equal:
 			c.Withheld = slices.Concat(c.againstEqual, c.missing)
-		case c.n >= c.fewestBlocks() && c.hidden():
+		case !c.tooFew() && c.hidden():
 			c.NeedsLongerTrials = true
 		default:
 			c.RepetitionsNeeded = c.repetitionsNeeded()
@@ -60,10 +60,9 @@ func (c *costEstimate) hidden() bool {
 // that break they do only as far as a claim takes them, against a share that was zero in
 // all runs no more of them do.
 func (c *costEstimate) repetitionsNeeded() int {
-	fewest := c.fewestBlocks()
 	switch broke := len(bounded(c.effects)) < len(c.effects); {
-	case c.n < fewest && (broke || c.hidden()):
-		return fewest
+	case c.tooFew() && (broke || c.hidden()):
+		return c.fewestBlocks()
 	case broke, (c.LookedAt > 0 || c.zeroUnbounded) && c.Runs > 0: // the bound is that of one run
 		return 0
 	case c.LookedAt > 0:
