@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
@@ -139,9 +140,16 @@ func (h *figureEstimate) blockRatios(baseline string) []float64 {
 }
 
 // publishedBaseline is the published value of the same test and metric on the
-// baseline, the median where it was published more than once; 0 without any.
+// baseline, the median where it was published more than once; 0 without any. A figure
+// that is not of the experiment has its baseline among those it was chosen with: that
+// of the experiment is of another study.
 func (h *figureEstimate) publishedBaseline(baseline string) float64 {
-	for _, list := range [][]result.Figure{h.figures, h.result.Experiment.Published} {
+	lists := [][]result.Figure{h.figures}
+	own := h.result.Experiment.Published
+	if slices.ContainsFunc(own, func(f result.Figure) bool { return f.ID == h.ID }) {
+		lists = append(lists, own)
+	}
+	for _, list := range lists {
 		var values []float64
 		for _, f := range list {
 			if f.Path == baseline && f.Test == h.Test && f.Metric == h.Metric {

@@ -199,3 +199,26 @@ func TestPublishedCounts(t *testing.T) {
 		}
 	}
 }
+
+// A figure of another study is not held against the baseline that the experiment's own study
+// has: nobody published such a ratio.
+func TestFigureOfAnotherStudyHasNoBaseline(t *testing.T) {
+	r := publishedRun(true)
+	own := []result.Figure{{ID: "E5.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9}, {ID: "E5.2", Path: "hop", Test: "flows-1", Metric: goodput, Value: 3.56e9}}
+	r.Experiment.Published = own
+	other := result.Figure{ID: "E1.3", Path: "hop", Test: "flows-1", Metric: goodput, Value: 2e9, Kind: result.FigureOpen}
+	its := result.Figure{ID: "E1.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 4e9, Kind: result.FigureOpen}
+	for name, c := range map[string]struct {
+		figures []result.Figure
+		basis   result.Basis
+		ratio   float64
+	}{
+		"alone":                       {[]result.Figure{other}, result.BasisValue, 0},
+		"with that of its study":      {[]result.Figure{other, its}, result.BasisRatio, 0.5},
+		"one of the experiment alone": {own[1:], result.BasisRatio, 3.56 / 12},
+	} {
+		if got := ComparePublished(r, c.figures)[0]; got.Basis != c.basis || !near(got.PublishedRatio, c.ratio, 1e-9) {
+			t.Errorf("%s: %s, %v: %s", name, got.Basis, got.PublishedRatio, words.Names{}.Published(got))
+		}
+	}
+}
