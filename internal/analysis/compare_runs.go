@@ -499,8 +499,11 @@ func (c *costEstimate) evenSize() float64 {
 // error times the root of evenSize.
 func (c *costEstimate) shiftSpread() float64 {
 	if i := c.spreading; i != nil {
-		z := statistics.NormalQuantile((1 + i.Coverage) / 2)
-		return (i.High - i.Low) / (2 * z) * math.Sqrt(c.evenSize())
+		quantile := statistics.NormalQuantile((1 + i.Coverage) / 2)
+		if c.Runs > 0 { // as compareGroups made it
+			quantile = statistics.StudentQuantile((1+i.Coverage)/2, c.Runs+c.ReferenceRuns-2)
+		}
+		return (i.High - i.Low) / (2 * quantile) * math.Sqrt(c.evenSize())
 	}
 	if len(c.effects) < 3 {
 		return math.Inf(1)

@@ -23,6 +23,10 @@ func (c *costEstimate) blocksNeeded() int {
 // where the trials' own resolution hides it from any number.
 func (c *costEstimate) resolving() func(effect, spread float64) float64 {
 	fewest, limit, reach := float64(c.fewestBlocks()), c.upper, c.reach()
+	least := float64(c.minBlocks) // for an interval
+	if c.Runs > 0 {
+		least = FewestRuns
+	}
 	shows := statistics.NormalQuantile(1-c.alpha/(2*float64(max(1, c.familySize)))) + statistics.NormalQuantile(power)
 	excludes := statistics.NormalQuantile(1-c.alpha/2) + statistics.NormalQuantile(power)
 	return func(effect, spread float64) float64 {
@@ -32,7 +36,7 @@ func (c *costEstimate) resolving() func(effect, spread float64) float64 {
 			need = math.Max(fewest, statistics.Square(shows*spread)/(statistics.Square(effect)-statistics.Square(reach)))
 		}
 		if limit-effect > reach {
-			need = math.Min(need, math.Max(float64(c.minBlocks), statistics.Square(excludes*spread)/(statistics.Square(limit-effect)-statistics.Square(reach))))
+			need = math.Min(need, math.Max(least, statistics.Square(excludes*spread)/(statistics.Square(limit-effect)-statistics.Square(reach))))
 		}
 		return need
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 func TestCompareGroups(t *testing.T) {
@@ -28,6 +29,26 @@ func TestCompareGroups(t *testing.T) {
 	}
 	if d, ok := compareGroups(same(1, 1, 1), same(1, 1, 1), 0.95); !ok || d.estimate != 0 || !(d.interval.Low <= 0 && d.interval.High >= 0) {
 		t.Errorf("equal runs: %+v", d)
+	}
+}
+
+// The spread of runs, from which follows how many more are needed, is that which they have: the
+// interval of few runs is that of Student's t.
+func TestSpreadOfRuns(t *testing.T) {
+	side := func(shift float64) (out []runEstimate) {
+		for _, v := range []float64{0, 1, 2} {
+			out = append(out, runEstimate{value: shift + v, variance: 1e-20})
+		}
+		return out
+	}
+	d, _ := compareGroups(side(0), side(1), 0.95)
+	c := &costEstimate{Effect: result.Effect{Runs: 3, ReferenceRuns: 3}, unpaired: true, alpha: 0.05, minBlocks: minBlocks, n: 3, base: make([]float64, 3), other: make([]float64, 3), estimate: d.estimate, spreading: &d.interval}
+	if got := c.spread(); !near(got, math.Sqrt2, 1e-6) {
+		t.Errorf("runs of a standard deviation of 1 have a spread of %v", got)
+	}
+	// (1.960 + 0.842)²·2 = 15.7
+	if got := c.blocksNeeded(); got != 16 {
+		t.Errorf("%d runs a side are asked for, want 16", got)
 	}
 }
 
