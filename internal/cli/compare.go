@@ -159,7 +159,9 @@ func (f compareFlags) comparison(ctx context.Context, args []string, tell live.S
 		options.Matters = all[0].Result.Experiment.Matters
 		options.Lab = !slices.ContainsFunc(all, func(r analysis.LabelledRun) bool { return r.Result.Testbed.Kind != result.TestbedLab })
 		changes, notes := analysis.CompareRuns(reference, sides, options)
-		if len(changes) == 0 {
+		// What is missed is what not-shown-equal asks for, be it all there is.
+		missed := slices.Contains(f.failOn, failOnNotShownEqual) && slices.ContainsFunc(notes, result.Note.LeavesOut)
+		if len(changes) == 0 && !missed {
 			why := ""
 			for _, n := range notes {
 				why += "; " + strings.TrimSuffix(words.NamesOf(comparison.Paths, comparison.Tests).Note(n), ".")

@@ -178,6 +178,30 @@ func TestNotShownEqualWithoutMeasurement(t *testing.T) {
 	}
 }
 
+// Nor must it be told that its command line is wrong where a later run measured nothing of all
+// that there is.
+func TestNotShownEqualOfNothing(t *testing.T) {
+	good, none := writeRun(t, 0.356e9), writeRun(t, 0.356e9)
+	var r result.Result
+	file := filepath.Join(none, "result.json")
+	text, err := os.ReadFile(file)
+	testutil.OK(t, err)
+	testutil.OK(t, json.Unmarshal(text, &r))
+	for i := range r.Trials {
+		r.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
+	}
+	var b bytes.Buffer
+	testutil.OK(t, data.Write(&b, &r))
+	testutil.OK(t, os.WriteFile(file, b.Bytes(), 0o666))
+	const why = "one-appliance, flows-1: not compared, since in one of the runs (A and B) no trial of it counts"
+	for failOn, want := range map[string]int{"not-shown-equal": base.ExitFound, "cost": base.ExitUsage} {
+		status, stdout, stderr := command(t, "compare", good, none, "--fail-on", failOn)
+		if status != want || !strings.Contains(stderr, why) || strings.Contains(stdout, why) != (want == base.ExitFound) {
+			t.Errorf("--fail-on %s: status %d, want %d\n%s\n%s", failOn, status, want, stdout, stderr)
+		}
+	}
+}
+
 func TestCompareJSON(t *testing.T) {
 	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
 	status, stdout, _ := command(t, "compare", good, slow, "--json", "--published", "E5.2")
