@@ -278,6 +278,10 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 		}
 		// A primary effect of each test and path, and the level of the baseline.
 		head.Rules.Series = 2 * len(r.e.Paths) * len(r.e.Tests)
+		// What matters according to the file does, too.
+		if len(r.e.Matters) > 0 {
+			head.Rules.Matters = r.e.Matters
+		}
 		head.Subject, err = digest(r.head)
 		return f.measureExperiment(r.head), nil, head, err
 	}

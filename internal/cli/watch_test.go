@@ -240,6 +240,28 @@ func TestAWatchOfAnExperimentIsOfOneMeasurement(t *testing.T) {
 	}
 }
 
+// What matters to a watch of an experiment is what its file says, where the command line does
+// not say otherwise.
+func TestAWatchOfAnExperimentKnowsWhatMatters(t *testing.T) {
+	text, err := experiments.Read("aa-null")
+	testutil.OK(t, err)
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	testutil.OK(t, os.WriteFile(file, append(text, "\nmatters: {goodput: 20%, rtt_p50: 1ms}\n"...), 0o600))
+	var f watchFlags
+	testutil.OK(t, f.matters.Set("rtt_p50=2ms"))
+	_, _, head, err := f.subject(base.Streams{}, file)
+	testutil.OK(t, err)
+	if m := head.Rules.Matters; len(m) != 2 || m["goodput_bits_per_second"].Fraction != 0.2 || m["rtt_p50_seconds"].Amount != 2e-3 {
+		t.Errorf("%v", m)
+	}
+	f = watchFlags{}
+	_, _, head, err = f.subject(base.Streams{}, "aa-null")
+	testutil.OK(t, err)
+	if head.Rules.Matters != nil { // as it is read back
+		t.Errorf("%v", head.Rules.Matters)
+	}
+}
+
 func TestCompletionOfWatch(t *testing.T) {
 	for line, want := range map[string]string{"watch aa-": "aa-null", "watch --only ": "udp"} {
 		words := strings.Split(line, " ")
