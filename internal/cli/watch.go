@@ -19,11 +19,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/cli/testcmd"
 	"github.com/hopbench/hopbench/internal/event"
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/metrics"
@@ -276,8 +278,7 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 		if head.Name == "" {
 			head.Name = r.e.Name
 		}
-		// A primary effect of each test and path, and the level of the baseline.
-		head.Rules.Series = 2 * len(r.e.Paths) * len(r.e.Tests)
+		head.Rules.Series = seriesOf(r.e)
 		// What matters according to the file does, too.
 		if len(r.e.Matters) > 0 {
 			head.Rules.Matters = r.e.Matters
@@ -315,6 +316,20 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 	head.Rules.Series = watch.SeriesOf(tests)
 	base.SpareProcessor()
 	return f.measureHost(to, tests, probe.Run), tests, head, nil
+}
+
+// seriesOf is how many series an experiment has at most: the primary effects of each of its
+// comparisons, and the levels of what they compare with. It is two for each test on a path at
+// least, so that watches go on by the rules that they began with.
+func seriesOf(e *experiment.Experiment) int {
+	effects, baselines := 0, map[string]bool{}
+	for _, c := range e.Comparisons() {
+		if c.Against == nil {
+			effects++
+			baselines[c.Baseline] = true
+		}
+	}
+	return max(analysis.PrimaryComparisons(effects+len(baselines), e.TestInfos()), 2*len(e.Paths)*len(e.Tests))
 }
 
 // whileReached is tests of which none is done once no server was found that they need.

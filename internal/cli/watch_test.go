@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/testcmd"
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -259,6 +260,32 @@ func TestAWatchOfAnExperimentKnowsWhatMatters(t *testing.T) {
 	testutil.OK(t, err)
 	if head.Rules.Matters != nil { // as it is read back
 		t.Errorf("%v", head.Rules.Matters)
+	}
+}
+
+// All series of an experiment share its false alarms, however many comparisons it makes.
+func TestSeriesOfAnExperiment(t *testing.T) {
+	e := &experiment.Experiment{Baseline: "a", Tests: []experiment.Test{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP}}}}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		for _, before := range e.Paths {
+			e.Contrasts = append(e.Contrasts, result.Contrast{Path: name, Baseline: before.Name})
+		}
+		e.Paths = append(e.Paths, experiment.Path{Name: name})
+	}
+	of := func() (effects []result.Effect) {
+		for _, c := range e.Comparisons() {
+			for _, metric := range []string{"goodput_bits_per_second", "loss_fraction"} {
+				effects = append(effects, result.Effect{Path: c.Path, Baseline: c.Baseline, Test: "udp", Metric: metric, N: 6, ReferenceMedian: 1, Ratio: 1, Primary: true})
+			}
+		}
+		return effects
+	}
+	for _, contrasts := range [][]result.Contrast{e.Contrasts, nil} {
+		e.Contrasts = contrasts
+		var r watch.Round
+		if r.AddRun("run", &result.Result{Costs: of()}); len(r.Points) != seriesOf(e) {
+			t.Errorf("%d comparisons: %d series are reckoned with, and a round has %d", len(contrasts), seriesOf(e), len(r.Points))
+		}
 	}
 }
 
