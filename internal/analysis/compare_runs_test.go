@@ -286,7 +286,7 @@ func TestDifferences(t *testing.T) {
 	b.Result.Paths[1].Hops = []result.HopInfo{{Type: "router"}}
 	b.Result.Experiment.Name = "z"
 	text := notesText(Differences(a, b))
-	for _, want := range []string{"host: x and y", "hopbench: v1 and v2", "testbed: unknown and lab", "Test flows-1", "Path hop", "experiment: x and z", "Between two machines"} {
+	for _, want := range []string{"host: x and y", "hopbench: v1 and v2", "testbed: unknown and lab", "Test flows-1", "Path hop", "experiment: x and z", "Between two machines you can compare only costs (the ratio of a path to the baseline), not levels."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}

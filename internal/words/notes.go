@@ -87,7 +87,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("Path %s does not have the same hops in %s and %s.", x.Path, x.ReferenceRun, x.Run)
 	}},
 	result.NoteRelativeMachines: {say: func(Names, result.Note) string {
-		return "Figures of such a testbed measure its machine as much as the path. Between two machines you can compare only costs (the ratio of a path to the baseline), not these changes."
+		return "Figures of such a testbed measure its machine as much as the path. Between two machines you can compare only costs (the ratio of a path to the baseline), not levels."
 	}},
 	result.NoteNoPath: {say: func(_ Names, x result.Note) string {
 		if x.Baseline != "" {
