@@ -134,7 +134,9 @@ func (p *publisher) publishSecond(e Event) {
 		pair.Throughput, pair.RTT = of(one)
 		out.Pairs = append(out.Pairs, pair)
 	}
-	e.Left = max(0, e.Left-out.At.Duration())
+	if e.Finished == nil { // else what is left has not begun
+		e.Left = max(0, e.Left-out.At.Duration())
+	}
 	hops := hopTotals(s.hops)
 	for i := range hops {
 		hops[i].Counted.At = out.At

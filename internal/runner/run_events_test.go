@@ -56,7 +56,7 @@ func TestPublishedSeconds(t *testing.T) {
 			planned.ID, planned.Block = "b02-a-x", 2
 			step(runner.Event{Trial: planned})
 			step(runner.Event{Trial: planned, Live: &measurement.Progress{Elapsed: 0.1, Throughput: 5}})
-			step(runner.Event{Trial: planned, Finished: &measurement.Trial{ID: planned.ID, Outcome: measurement.Outcome{
+			step(runner.Event{Trial: planned, Left: 4 * time.Second, Finished: &measurement.Trial{ID: planned.ID, Outcome: measurement.Outcome{
 				Metrics: measurement.Metrics{"goodput_bits_per_second": math.Inf(1)},
 				Source:  measurement.End{Clock: &measurement.Clock{Offset: -3, Uncertainty: 2}},
 			}}})
@@ -83,8 +83,8 @@ func TestPublishedSeconds(t *testing.T) {
 		if first.At != 1 || first.Rate() != 1e9 || first.RTT != 1e-3 || second.Rate() != 2e9 || len(first.Pairs) != 2 || first.Pairs[1].Rate() != 0.75e9 || first.Pairs[1].Source != "c2" {
 			t.Errorf("%+v, %+v", first, second)
 		}
-		if seconds[1].Left != 7 {
-			t.Errorf("%v s are left", seconds[1].Left)
+		if seconds[1].Left != 7 || seconds[2].Left != 4 {
+			t.Errorf("%v s are left, and %v s", seconds[1].Left, seconds[2].Left)
 		}
 		if h := seconds[1].Hops; len(h) != 1 || h[0].Name != "fw" || h[0].Counted.ForwardBytes != 900 {
 			t.Errorf("hops %+v", h)
