@@ -374,7 +374,7 @@ func (f *testFlags) remedy(step survey.Step) string {
 	case reason == probe.Unauthorized && f.TokenFile == "":
 		return "it asks for a token; give --token-file with the file that its hopbench serve has"
 	case reason == probe.Unauthorized:
-		return "its token is not that of " + f.TokenFile + "; both ends need the same"
+		return "its token is not that of " + f.TokenFile + ", or it has none; both ends need the same, or neither (leave --token-file and " + base.TokenFileEnv + " out)"
 	case reason == probe.Protocol:
 		return "what answers at that port is not " + what + other
 	case reason == probe.Local:

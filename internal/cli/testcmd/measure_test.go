@@ -176,6 +176,18 @@ func TestNoStockServer(t *testing.T) {
 	}
 }
 
+// A server that serves anyone refuses a proof, as one with another token does.
+func TestTokenThatTheServerDoesNotHave(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	testutil.OK(t, os.WriteFile(file, []byte("secret"), 0o600))
+	out, _, err := measured(t, t.Context(), "--only rr --token-file "+file, func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
+		return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the two ends do not share the same token")}
+	})
+	if said := strings.Join(strings.Fields(out), " "); err == nil || !strings.Contains(said, "or it has none") || !strings.Contains(said, base.TokenFileEnv) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // A test that could not connect where another did is repeated with it, and no server is said
 // to be missing.
 func TestOneTestThatCouldNotConnect(t *testing.T) {
