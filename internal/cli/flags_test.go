@@ -116,6 +116,8 @@ func TestFlagErrors(t *testing.T) {
 		"test h -t 6h":                         "RTT under load of a profile: a test of this length may send",
 		"test h -P x":                          "not a number",
 		"test :5201":                           "no host is named",
+		"test ::1 -4":                          "the other version of IP",
+		"test ::1 -B 127.0.0.1":                "127.0.0.1 cannot send to ::1",
 		"run routing-appliance --quick --full": "--full and --quick exclude each other",
 		"run routing-aplliance":                `did you mean "routing-appliance"?`,
 		"run routing-appliance -t soon":        "soon",

@@ -129,6 +129,8 @@ func TestWatchesThatCannotBe(t *testing.T) {
 		{[]string{"127.0.0.1", "--rounds", "-2"}, base.ExitUsage, "--rounds -2"},
 		{[]string{"127.0.0.1", "-B", "eth0"}, base.ExitUsage, `"eth0" is no address to send from`},
 		{[]string{"127.0.0.1", "-4", "-B", "::1"}, base.ExitUsage, "the other version of IP"},
+		{[]string{"::1", "-4"}, base.ExitUsage, "the other version of IP"},
+		{[]string{"127.0.0.1", "-B", "::1"}, base.ExitUsage, "::1 cannot send to 127.0.0.1"},
 		{[]string{""}, base.ExitUsage, "no host is named"},
 		{[]string{":5201"}, base.ExitUsage, "no host is named"},
 		{[]string{"127.0.0.1", "--every", "0.5"}, base.ExitUsage, "--every"},

@@ -73,21 +73,32 @@ func (h *Host) Check(to Target) error {
 	if to.Name == "" {
 		return errors.New("no host is named; write its name or address, with or without a port, as in 192.0.2.7:5201")
 	}
-	if h.Bind == "" {
-		return nil
+	var source netip.Addr
+	if h.Bind != "" {
+		var err error
+		if source, err = parseAddress(h.Bind); err != nil {
+			return err
+		}
 	}
-	source, err := parseAddress(h.Bind)
-	if err != nil {
+	if err := h.oneVersion(source); err != nil {
 		return err
 	}
-	return h.oneVersion(source)
+	target, err := netip.ParseAddr(to.Name)
+	if err != nil {
+		return nil // a name, which may have addresses of both
+	}
+	target = target.Unmap()
+	if source.IsValid() && source.Is4() != target.Is4() {
+		return fmt.Errorf("%v cannot send to %v, which is an address of the other version of IP", source, target)
+	}
+	return h.oneVersion(target)
 }
 
-// oneVersion says whether a local address, if there is one, is of the version of IP that was
+// oneVersion says whether an address, if there is one, is of the version of IP that was
 // asked for.
-func (h *Host) oneVersion(source netip.Addr) error {
-	if h.V6 && source.Is4() || h.V4 && source.Is6() {
-		return fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", source)
+func (h *Host) oneVersion(a netip.Addr) error {
+	if h.V6 && a.Is4() || h.V4 && a.Is6() {
+		return fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", a)
 	}
 	return nil
 }
