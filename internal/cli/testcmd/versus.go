@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,7 +48,12 @@ func (w way) other(text string) (way, error) {
 		return w, fmt.Errorf("--%s %q: %w", versusFlag, text, fmt.Errorf(format, args...))
 	}
 	given := map[string]bool{}
-	for _, part := range strings.Split(text, ",") {
+	parts := strings.Split(text, ",")
+	// HOST first, which may name an interface and a port, too.
+	slices.SortStableFunc(parts, func(a, b string) int {
+		return strings.Count(a, "=") - strings.Count(b, "=")
+	})
+	for _, part := range parts {
 		key, value, found := strings.Cut(part, "=")
 		if !found {
 			key, value = "HOST", part
@@ -69,7 +75,8 @@ func (w way) other(text string) (way, error) {
 				device = "" // an address on a link has its interface itself
 			}
 			w.Port, w.Name, w.device = to.Port, cmp.Or(to.Name, w.Name), cmp.Or(device, w.device)
-			given["device"] = given["device"] || device != ""
+			_, _, noPort := net.SplitHostPort(value)
+			given["device"], given["port"] = device != "", noPort == nil
 		case "port":
 			var to Target
 			to, _, err = SplitTarget(":"+value, w.Port)

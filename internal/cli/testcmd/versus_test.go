@@ -89,6 +89,8 @@ func TestImpossibleComparisonsAreRefused(t *testing.T) {
 		"--versus 10.0.0.8,":                         "names nothing",
 		"--versus 10.0.0.8,10.0.0.9":                 "names HOST twice",
 		"--versus %eth1,device=eth2":                 "names device twice",
+		"--versus device=eth2,%eth1":                 "names device twice",
+		"--versus port=5203,10.0.0.8:5202":           "names port twice",
 		"--versus fe80::1%eth1,device=eth2":          "is an address on the link of eth1",
 		"--versus mtu=1400":                          "none of bind, device, dscp and port",
 		"--versus :http":                             "not a port",
