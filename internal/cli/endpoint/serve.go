@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -213,8 +214,11 @@ func listen(ctx context.Context, server *probe.Server, bind string, port uint16)
 			return listener, nil
 		}
 	}
-	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, base.Usage(fmt.Errorf("--bind %s is no address of this host: %w", bind, err))
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w; this user may not have port %d, choose one from 1024 up with --port", err, port)
 	}
 	return nil, fmt.Errorf("%w; another program may have port %d, choose one with --port", err, port)
 }
