@@ -80,12 +80,12 @@ func Ratings(rateBitsPerSecond float64, done []Step) []result.RFC6349 {
 	return out
 }
 
-// largestGoodput of the TCP tests of a direction; several says that there is
-// more than one.
+// largestGoodput of the TCP tests of a direction that are rated; several says that there
+// is more than one.
 func largestGoodput(d measurement.Direction, done []Step) (best float64, several bool) {
 	n := 0
 	for _, s := range done {
-		if s.counts() && s.Test.Spec.Kind == measurement.TCP && s.Test.Spec.Direction == d {
+		if s.counts() && s.Test.Explains == "" && s.Test.Spec.Kind == measurement.TCP && s.Test.Spec.Direction == d {
 			best = max(best, s.Trial.Metrics[goodputName])
 			n++
 		}

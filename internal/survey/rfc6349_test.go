@@ -72,6 +72,20 @@ func TestRatingsAgainstTheLargestGoodput(t *testing.T) {
 	}
 }
 
+// A test that explains another is not rated, and no other is rated against it: the largest of
+// those that are is 1 by definition, and one that is alone has no ratio.
+func TestRatingsDoNotMindWhatExplains(t *testing.T) {
+	one, four := tcpStep("flows-1", measurement.Send, 400e6), tcpStep("flows-4", measurement.Send, 410e6)
+	slower, twice := tcpStep("flows-1-slower", measurement.Send, 360e6), tcpStep("flows-1-twice-flows", measurement.Send, 430e6)
+	slower.Test.Explains, twice.Test.Explains = "flows-1", "flows-1"
+	if got := Ratings(0, []Step{one, slower}); len(got) != 1 || got[0].TransferTimeRatio != nil {
+		t.Errorf("one flow alone: %+v", got)
+	}
+	if got := Ratings(0, []Step{one, four, slower, twice}); len(got) != 2 || !near(got[1].TransferTimeRatio, 1) {
+		t.Errorf("the largest: %+v", got)
+	}
+}
+
 func TestRatingsAgainstAGivenRate(t *testing.T) {
 	plain, known := tcpStep("plain", measurement.Send, 40e6), tcpStep("known", measurement.Receive, 40e6)
 	known.Trial.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{MSS: 1348, PathMTU: 1400}}}
