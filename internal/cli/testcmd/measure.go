@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -126,6 +127,7 @@ type hostRun struct {
 	*kept
 	flags   *testFlags
 	to      Target
+	at      netip.Addr // of it
 	plan    *survey.Plan
 	summary *summary.Summary
 	// progress publishes each step.
@@ -147,7 +149,7 @@ func measureHost(ctx context.Context, s base.Streams, f *testFlags, to Target, t
 	base.SpareProcessor()
 	path := direct.Path(direct.OnlyPath, to.Name, request)
 	source := path.Pairs[0].Source
-	r := &hostRun{Streams: s, flags: f, to: to, live: live.NewLine(s.Err, f.quiet)}
+	r := &hostRun{Streams: s, flags: f, to: to, at: request.Target.Addr(), live: live.NewLine(s.Err, f.quiet)}
 	r.watch = &direct.Watch{Run: run, Tell: r.part}
 	if !f.json && !f.markdown {
 		r.watch.Every = measurement.Seconds(value[float64](f.options, "interval")).Duration()
@@ -291,7 +293,7 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	stopped := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
 	r.stopped(r.watch.Stopped())
-	r.head.Notes = f.notes(r.to, r.head.Test.Profile, r.plan.Steps())
+	r.head.Notes = r.notes(ctx)
 	result, err := r.result(ctx)
 	if err != nil {
 		return errors.Join(runErr, err)
@@ -334,10 +336,15 @@ func (f *testFlags) print(w io.Writer, r *result.Result) error {
 }
 
 // notes is what a reader must know of the tests as a whole.
-func (f *testFlags) notes(to Target, isProfile bool, done []survey.Step) []string {
+func (r *hostRun) notes(ctx context.Context) []string {
+	f, done, isProfile := r.flags, r.plan.Steps(), r.head.Test.Profile
 	var notes []string
 	if step, ok := survey.Unserved(done, isProfile); ok {
-		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.Name, to.Port, f.remedy(step)))
+		note := fmt.Sprintf("No server could be used at %s, port %d: %s.", r.to.Name, r.to.Port, f.remedy(step))
+		if step.NoServer != probe.Unauthorized && step.NoServer != probe.Protocol { // nothing answered
+			note += f.others(ctx, r.to, r.at)
+		}
+		notes = append(notes, note)
 	}
 	if !isProfile {
 		return notes

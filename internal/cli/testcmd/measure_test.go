@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,6 +174,45 @@ func TestNoStockServer(t *testing.T) {
 		// Its row has the reason, which no note repeats.
 		if err == nil || !strings.Contains(out, c.says) || strings.Contains(out, "add --iperf3") || strings.Count(out, c.err.Error()[:15]) != 1 {
 			t.Errorf("%v: %v\n%s", c.err, err, out)
+		}
+	}
+}
+
+// Where nothing answers at the address of a name, one of the other version of IP is told: a server
+// on loopback is at 127.0.0.1, and localhost is ::1 first.
+func TestNameWithAddressesOfBothVersions(t *testing.T) {
+	v6, v4 := netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.1")
+	refused := &probe.Error{Op: "connect", Reason: probe.Refused, Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	mute := &probe.Error{Op: "connect", Reason: probe.Protocol, Err: protocol.ErrMalformed}
+	for _, c := range []struct {
+		line  string
+		err   error
+		first netip.Addr
+		says  string
+	}{
+		{"--only rr", refused, v6, "The tests went to ::1; a.name has the address 127.0.0.1, too, which -4 uses."},
+		{"--only rr", refused, v4, "The tests went to 127.0.0.1; a.name has the address ::1, too, which -6 uses."},
+		{"--only rr -6", refused, v6, ""},
+		{"--only rr", mute, v6, ""},
+	} {
+		f, err := parse(t, c.line)
+		testutil.OK(t, err)
+		f.lookUp = func(_ context.Context, network, _ string) ([]netip.Addr, error) {
+			return map[string][]netip.Addr{"ip": {c.first}, "ip4": {v4}, "ip6": {v6}}[network], nil
+		}
+		kinds, err := f.chooseKinds()
+		testutil.OK(t, err)
+		todo, err := f.sequence(kinds)
+		testutil.OK(t, err)
+		f.stream = event.NewStream()
+		var out bytes.Buffer
+		err = measureHost(t.Context(), base.Streams{Out: &out, Err: io.Discard}, f, Target{"a.name", 9}, todo, func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
+			return measurement.Outcome{}, c.err
+		})
+		f.stream.Close()
+		said := strings.Join(strings.Fields(out.String()), " ")
+		if err == nil || !strings.Contains(said, "No server could be used at a.name") || !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "The tests went to") {
+			t.Errorf("%s, %v: %v\n%s", c.line, c.first, err, out.String())
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,8 @@ type Host struct {
 	TokenFile string
 	Bind      string
 	V4, V6    bool
+	// lookUp finds addresses of a name, nil but in tests.
+	lookUp func(ctx context.Context, network, name string) ([]netip.Addr, error)
 }
 
 // Define adds the flags to a command; their usages begin with a prefix.
@@ -116,7 +119,7 @@ func (h *Host) resolve(ctx context.Context, to Target, source netip.Addr) (netip
 	case h.V6, source.Is6():
 		network = "ip6"
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, to.Name)
+	addrs, err := h.find(ctx, network, to.Name)
 	none, _ := errors.AsType[*net.AddrError](err) // it has addresses, and none of this version
 	switch {
 	case none != nil && network != "ip" && !source.IsValid():
@@ -134,6 +137,35 @@ func (h *Host) resolve(ctx context.Context, to Target, source netip.Addr) (netip
 	}
 	return netip.AddrPortFrom(at, to.Port), nil
 }
+
+func (h *Host) find(ctx context.Context, network, name string) ([]netip.Addr, error) {
+	if h.lookUp != nil {
+		return h.lookUp(ctx, network, name)
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, network, name)
+}
+
+// others is what to say of a name at whose address no server was found, if it has one of the
+// other version of IP.
+func (h *Host) others(ctx context.Context, to Target, used netip.Addr) string {
+	if _, err := netip.ParseAddr(to.Name); err == nil || h.V4 || h.V6 || h.Bind != "" {
+		return "" // it was asked for
+	}
+	network, flag := "ip6", "-6"
+	if used.Is6() {
+		network, flag = "ip4", "-4"
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
+	defer cancel()
+	all, err := h.find(ctx, network, to.Name)
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The tests went to %v; %s has the address %v, too, which %s uses.", used, to.Name, all[0].Unmap(), flag)
+}
+
+// lookUpTime is how long an advice may wait for a name.
+const lookUpTime = 2 * time.Second
 
 // Prepare is what every test of a host has in common, sent from a local address unless
 // that is empty.
