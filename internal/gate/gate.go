@@ -71,6 +71,11 @@ const (
 	// localDropsMatter is the share of the lost packets from which on those
 	// that the hosts themselves lost are spoken of.
 	localDropsMatter = 0.1
+	// joinedExplain is the same where each that was counted may be one of up to
+	// mostSegments packets (UDP_MAX_SEGMENTS, UDP_GRO_CNT_MAX in the kernel): if they
+	// were, they would be most of the lost ones.
+	joinedExplain = 0.5
+	mostSegments  = 64
 	// failuresWarn and failuresFail are shares of connections that came to
 	// nothing.
 	failuresWarn = 0.01

@@ -365,6 +365,19 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		// 10 000 packets received and a tenth lost are 1111 lost.
 		{name: "udp, the receiver's buffer lost packets", spec: udp, change: drops(900), warn: "local-drops", says: "destination's UDP receive buffer 900"},
 		{name: "udp, a few local drops among many losses", spec: udp, change: drops(100)},
+		// A buffer that is full drops what the kernel had joined: up to 64 packets in one.
+		{name: "udp, the receiver's buffer lost joined packets", spec: udp, change: func(o *measurement.Outcome) {
+			o.Effective = map[string]string{"gro": "on", "gso": "on", "packet_bytes": "1000"}
+			drops(18)(o)
+		}, warn: "local-drops", says: "destination's UDP receive buffer 18; each may be of up to 64 that were joined"},
+		{name: "udp, a few joined local drops among many losses", spec: udp, change: func(o *measurement.Outcome) {
+			o.Effective = map[string]string{"gro": "on", "packet_bytes": "1000..1400"}
+			drops(8)(o)
+		}},
+		{name: "udp, few drops of packets that nothing joins", spec: udp, change: func(o *measurement.Outcome) {
+			o.Effective = map[string]string{"gro": "off", "gso": "off", "packet_bytes": "1000"}
+			drops(18)(o)
+		}},
 		{name: "udp, drops of a place unknown", spec: udp, change: metric("dropped_packets_count", 1000), warn: "local-drops", says: "1000 packets"},
 		{name: "udp, drops without loss", spec: udp, change: func(o *measurement.Outcome) {
 			o.Metrics["loss_fraction"] = 0
@@ -372,6 +385,11 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		}},
 		{name: "udp, all lost in the host", spec: udp, change: func(o *measurement.Outcome) {
 			o.Metrics = measurement.Metrics{"loss_fraction": 1}
+			drops(50)(o)
+		}, fatal: "loss!", warn: "local-drops"},
+		{name: "udp, all lost in the host, joined", spec: udp, change: func(o *measurement.Outcome) {
+			o.Metrics = measurement.Metrics{"loss_fraction": 1}
+			o.Effective = map[string]string{"gro": "on", "packet_bytes": "1000"}
 			drops(50)(o)
 		}, fatal: "loss!", warn: "local-drops"},
 		{name: "udp, two ends on one host", spec: udp, change: func(o *measurement.Outcome) {
@@ -406,6 +424,11 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "udp search that a host ended among others", spec: search, change: func(o *measurement.Outcome) {
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, Loss: 0.5, Packets: 1000}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
 			drops(50)(o)
+		}, warn: "local-drops", says: "may have ended it"},
+		{name: "udp search that a host ended by joined packets", spec: search, change: func(o *measurement.Outcome) {
+			o.Effective = map[string]string{"gro": "on", "packet_bytes": "1000"}
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, Loss: 0.5, Packets: 1000}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
+			drops(8)(o)
 		}, warn: "local-drops", says: "may have ended it"},
 		{name: "ping that asks seldom", spec: measurement.Spec{Kind: measurement.Ping, Count: 5}, change: func(o *measurement.Outcome) {
 			o.Latency = &measurement.Distribution{Samples: 5, Min: 1, Max: 2}

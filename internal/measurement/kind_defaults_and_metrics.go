@@ -195,7 +195,7 @@ func metrics() []Metric {
 		{Name: "cpu_seconds_per_byte", Doc: "busy time of both hosts, including everything that ran there, per received byte", Label: "CPU per byte", Unit: SecondsPerByte, Compared: true, Margin: rate, Kinds: []Kind{TCP, UDP, FTP}},
 		{Name: "cpu_seconds_per_packet", Doc: "busy time of both hosts, including everything that ran there, per received packet", Label: "CPU per packet", Unit: SecondsPerPacket, Kinds: []Kind{UDP, PPS}},
 		{Name: "context_switches_per_second", Doc: "of both hosts", Label: "context switches/s", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, RR, FTP}},
-		{Name: "dropped_packets_count", Doc: "dropped by the two hosts themselves over the whole test", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, FTP}},
+		{Name: "dropped_packets_count", Doc: "dropped by the two hosts themselves over the whole test, as their kernels count: packets that were joined are one", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, FTP}},
 
 		{Name: "hops_count", Doc: "steps to the destination", Label: "hops", Unit: Count, Kinds: []Kind{Trace}, Pairs: Mean},
 		{Name: "silent_hops_count", Doc: "steps that did not answer", Label: "silent hops", Unit: Count, Kinds: []Kind{Trace}, Pairs: Mean},

@@ -281,6 +281,9 @@ func dropped(f finding) string {
 		}
 		places = append(places, fmt.Sprintf("%s %.0f", DropPlace(d), d.Packets))
 	}
+	if f.Count > 1 {
+		places[len(places)-1] += fmt.Sprintf("; each may be of up to %d that were joined", f.Count)
+	}
 	return fmt.Sprintf("the hosts themselves dropped %.0f packets (%s)", f.Dropped, strings.Join(places, ", "))
 }
 
