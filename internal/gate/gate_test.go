@@ -348,6 +348,9 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		}, fatal: "loss!"},
 		{name: "udp with few packets", spec: udp, change: metric("received_packets_per_second", 99), fatal: "enough-packets!", says: "99 packets"},
 		{name: "udp with few packets sent", spec: udp, change: metric("received_packets_per_second", 80), warn: "enough-packets"},
+		{name: "udp, packets enough that a queue held up", spec: udp, change: func(o *measurement.Outcome) {
+			o.Metrics = measurement.Metrics{"sent_bits_per_second": 200 * 8000, "loss_fraction": 0.1, "goodput_bits_per_second": 95 * 8000, "received_packets_per_second": 95}
+		}},
 		{name: "udp cut short", spec: udp, change: func(o *measurement.Outcome) { o.Throughput.Bytes = o.Throughput.Bytes[:80] }, fatal: "duration"},
 		{name: "udp faster than the cap", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 50e6}}, warn: "possible"},
 		{name: "udp faster than the cap with its headers alone", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 80e6}}, warn: "possible"},

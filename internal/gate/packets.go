@@ -24,7 +24,7 @@ func (j *judge) packets(metric string) {
 	case goodput <= 0 && j.spec.LossBound == 0:
 		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoPackets})
 	}
-	received := perSecond * float64(j.spec.Duration)
+	received := j.outcome.PacketsOf(j.spec)
 	j.localDrops(loss, received)
 	if goodput <= 0 || loss >= 1 {
 		return

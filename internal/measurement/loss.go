@@ -33,8 +33,7 @@ func (o Outcome) LossOf(spec Spec) (whole float64, ok bool) {
 	var arrived float64
 	switch spec.Kind {
 	case UDP, PPS:
-		perSecond := o.Metrics["received_packets_per_second"] + o.Metrics["packets_per_second"]
-		arrived = perSecond * float64(spec.Duration)
+		arrived = o.PacketsOf(spec)
 	default:
 		if o.Latency == nil {
 			return 0, false
@@ -43,4 +42,21 @@ func (o Outcome) LossOf(spec Spec) (whole float64, ok bool) {
 	}
 	whole = arrived / (1 - loss)
 	return whole, whole >= 1
+}
+
+// PacketsOf is how many packets arrived of those that were sent in the measured time of a test
+// of datagrams. Its rates are over that time, or over that in which packets arrived where a queue
+// held them up: as much longer as the goodput is below what was sent, less the loss.
+func (o Outcome) PacketsOf(spec Spec) float64 {
+	m := o.Metrics
+	perSecond := m["received_packets_per_second"] + m["packets_per_second"]
+	goodput, known := m["goodput_bits_per_second"]
+	if !known {
+		goodput = perSecond * float64(spec.PacketBytes) * 8
+	}
+	longer := 1.0
+	if goodput > 0 && spec.Tool == Native { // iperf3 counts each in a time of its own
+		longer = max(m["sent_bits_per_second"]*(1-m["loss_fraction"])/goodput, 1)
+	}
+	return perSecond * float64(spec.Duration) * longer
 }

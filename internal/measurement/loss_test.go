@@ -46,6 +46,16 @@ func TestLossOf(t *testing.T) {
 	if whole, ok := udp.LossOf(Spec{Kind: UDP, Duration: 2}); !ok || math.Abs(whole-1000) > 1e-9 {
 		t.Errorf("of %v packets, %v, want 1000", whole, ok)
 	}
+	// A queue that grew held up 900 of 1000 packets for half as long again, which is what the
+	// rates are over.
+	held := Metrics{"loss_fraction": 0.1, "sent_bits_per_second": 4e6, "goodput_bits_per_second": 2.4e6, "received_packets_per_second": 300}
+	if whole, ok := (Outcome{Metrics: held}).LossOf(Spec{Kind: UDP, Duration: 2}); !ok || math.Abs(whole-1000) > 1e-9 {
+		t.Errorf("of %v packets, %v, want 1000 that a queue held up", whole, ok)
+	}
+	small := Metrics{"loss_fraction": 0.1, "sent_bits_per_second": 256e3, "packets_per_second": 300}
+	if whole, ok := (Outcome{Metrics: small}).LossOf(Spec{Kind: PPS, Duration: 2, PacketBytes: 64}); !ok || math.Abs(whole-1000) > 1e-9 {
+		t.Errorf("of %v small packets, %v, want 1000 that a queue held up", whole, ok)
+	}
 	rr := Outcome{Metrics: Metrics{"loss_fraction": 0}, Latency: &Distribution{Samples: 100, Unanswered: 7}}
 	if whole, ok := rr.LossOf(Spec{Kind: RR}); !ok || whole != 100 {
 		t.Errorf("of %v requests, %v, want the 100 that were sent", whole, ok)
