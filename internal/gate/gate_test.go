@@ -333,6 +333,13 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.Destination.Drops = []measurement.Drop{{Place: "UDP receive buffer", Packets: n}}
 		}
 	}
+	// A buffer that is full drops what the kernel had joined: up to 64 packets in one.
+	joined := func(n float64) func(*measurement.Outcome) {
+		return func(o *measurement.Outcome) {
+			o.Effective = map[string]string{"gro": "on", "packet_bytes": "1000..1400"}
+			drops(n)(o)
+		}
+	}
 	for _, test := range []struct {
 		name        string
 		spec        measurement.Spec
@@ -368,19 +375,8 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		// 10 000 packets received and a tenth lost are 1111 lost.
 		{name: "udp, the receiver's buffer lost packets", spec: udp, change: drops(900), warn: "local-drops", says: "destination's UDP receive buffer 900"},
 		{name: "udp, a few local drops among many losses", spec: udp, change: drops(100)},
-		// A buffer that is full drops what the kernel had joined: up to 64 packets in one.
-		{name: "udp, the receiver's buffer lost joined packets", spec: udp, change: func(o *measurement.Outcome) {
-			o.Effective = map[string]string{"gro": "on", "gso": "on", "packet_bytes": "1000"}
-			drops(18)(o)
-		}, warn: "local-drops", says: "destination's UDP receive buffer 18; each may be of up to 64 that were joined"},
-		{name: "udp, a few joined local drops among many losses", spec: udp, change: func(o *measurement.Outcome) {
-			o.Effective = map[string]string{"gro": "on", "packet_bytes": "1000..1400"}
-			drops(8)(o)
-		}},
-		{name: "udp, few drops of packets that nothing joins", spec: udp, change: func(o *measurement.Outcome) {
-			o.Effective = map[string]string{"gro": "off", "gso": "off", "packet_bytes": "1000"}
-			drops(18)(o)
-		}},
+		{name: "udp, the receiver's buffer lost joined packets", spec: udp, change: joined(18), warn: "local-drops", says: "destination's UDP receive buffer 18; each may be of up to 64 that were joined"},
+		{name: "udp, a few joined local drops among many losses", spec: udp, change: joined(8)},
 		{name: "udp, drops of a place unknown", spec: udp, change: metric("dropped_packets_count", 1000), warn: "local-drops", says: "1000 packets"},
 		{name: "udp, drops without loss", spec: udp, change: func(o *measurement.Outcome) {
 			o.Metrics["loss_fraction"] = 0
@@ -392,8 +388,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		}, fatal: "loss!", warn: "local-drops"},
 		{name: "udp, all lost in the host, joined", spec: udp, change: func(o *measurement.Outcome) {
 			o.Metrics = measurement.Metrics{"loss_fraction": 1}
-			o.Effective = map[string]string{"gro": "on", "packet_bytes": "1000"}
-			drops(50)(o)
+			joined(50)(o)
 		}, fatal: "loss!", warn: "local-drops"},
 		{name: "udp, two ends on one host", spec: udp, change: func(o *measurement.Outcome) {
 			o.Source.Host = "b"
@@ -429,9 +424,8 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			drops(50)(o)
 		}, warn: "local-drops", says: "may have ended it"},
 		{name: "udp search that a host ended by joined packets", spec: search, change: func(o *measurement.Outcome) {
-			o.Effective = map[string]string{"gro": "on", "packet_bytes": "1000"}
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, Loss: 0.5, Packets: 1000}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
-			drops(8)(o)
+			joined(8)(o)
 		}, warn: "local-drops", says: "may have ended it"},
 		{name: "ping that asks seldom", spec: measurement.Spec{Kind: measurement.Ping, Count: 5}, change: func(o *measurement.Outcome) {
 			o.Latency = &measurement.Distribution{Samples: 5, Min: 1, Max: 2}
