@@ -38,9 +38,10 @@ type line struct {
 	reorderUntil int64 // and this is when it stops waiting
 	pending      bool  // the last of entries is marked to be overtaken
 	// reorderBy is for how long those are held that are to be overtaken by many, and
-	// held are these, the oldest first; 0 is none.
+	// held are these, the oldest first; 0 is none. passed counts all others that left.
 	reorderBy int64
-	held      []entry
+	held      []late
+	passed    uint64
 }
 
 // entry is a frame on the wire.
@@ -48,6 +49,12 @@ type entry struct {
 	due     int64 // when it leaves
 	handle  uint32
 	reorder bool // it is to be overtaken by the next
+}
+
+// late is a frame that is held, and how many others had left when it should have.
+type late struct {
+	entry
+	passed uint64
 }
 
 // newLine makes a line that holds up to frames frames. index tells the
@@ -74,7 +81,7 @@ func newLine(d Direction, seed uint64, index, frames int) *line {
 	}
 	l.entries = make([]entry, capacity)
 	if l.reorderBy > 0 {
-		l.held = make([]entry, 0, maxReordered)
+		l.held = make([]late, 0, maxReordered)
 	}
 	return l
 }
@@ -188,23 +195,21 @@ func (l *line) release(now int64) (handle uint32, reordered, ok bool) {
 		if len(l.held) > 0 && l.held[0].due <= now && !l.dueBy(min(now, l.held[0].due)) {
 			e := l.held[0]
 			l.held = slices.Delete(l.held, 0, 1)
-			return e.handle, true, true
+			return e.handle, l.passed > e.passed, true
 		}
 		if !l.dueBy(now) {
 			return 0, false, false
 		}
 		e := l.entries[l.head&uint32(len(l.entries)-1)]
 		l.head++
-		if !e.reorder {
+		if !e.reorder || l.reorderBy > 0 && len(l.held) == cap(l.held) {
+			l.passed++
 			l.overtaken = true // of no meaning unless a frame is reordering
 			return e.handle, false, true
 		}
 		if l.reorderBy > 0 {
-			if len(l.held) == cap(l.held) {
-				return e.handle, false, true
-			}
 			e.due += l.reorderBy
-			l.held = append(l.held, e)
+			l.held = append(l.held, late{e, l.passed})
 			continue
 		}
 		l.reordering, l.isReordering, l.overtaken = e, true, false

@@ -347,9 +347,11 @@ func TestReorderBy(t *testing.T) {
 			}
 			arrived := time.Duration(handle) * 50 * time.Microsecond
 			want := arrived + time.Millisecond
+			if late || now >= want+by { // nothing follows the last ones
+				want += by
+			}
 			if late {
 				reordered++
-				want += by
 			}
 			if seen[handle] || now < want || now >= want+50*time.Microsecond {
 				t.Fatalf("frame %d left at %v, want %v; twice: %v", handle, now, want, seen[handle])
@@ -369,6 +371,27 @@ func TestReorderBy(t *testing.T) {
 	}
 	if _, waits := l.next(); waits || slices.Contains(seen, false) || reordered < n/5 || reordered > n*3/10 {
 		t.Errorf("%d of %d reordered; all left: %v", reordered, n, !slices.Contains(seen, false))
+	}
+}
+
+// A frame that nothing follows while it is held is late, and not overtaken.
+func TestReorderByOfSparseFrames(t *testing.T) {
+	const by = 5 * time.Millisecond
+	l := newLine(Direction{ReorderFraction: 0.5, ReorderBy: by}, 1, 0, 16)
+	held := 0
+	for i := range 200 {
+		now := time.Duration(i) * time.Second
+		l.offer(int64(now), uint32(i), 100)
+		if _, _, ok := l.release(int64(now)); ok {
+			continue
+		}
+		held++
+		if handle, reordered, ok := l.release(int64(now + by)); !ok || handle != uint32(i) || reordered {
+			t.Fatalf("frame %d: %v, overtaken: %v, left: %v", i, handle, reordered, ok)
+		}
+	}
+	if held < 50 {
+		t.Errorf("%d of 200 were held", held)
 	}
 }
 
