@@ -19,6 +19,7 @@ type (
 	End          = topology.End
 	Path         = layout.Path
 	HopNode      = layout.HopNode
+	Device       = layout.Device
 	ReturnMeter  = layout.ReturnMeter
 	ScaleOut     = layout.ScaleOut
 	OuterPath    = layout.OuterPath

@@ -85,7 +85,13 @@ type HopNode struct {
 	Returns []ReturnMeter
 	// Parts are the hops that do what is counted there.
 	Parts measurement.HopParts
+	// Devices are those by which links leave a host that are not its own interfaces, by the
+	// names of these: behind a software switch, or a shared egress.
+	Devices map[string]Device
 }
+
+// Device is an interface of a node.
+type Device struct{ Node, Interface string }
 
 // ReturnMeter is an interface of the node behind a hop.
 type ReturnMeter struct{ Node, Interface string }

@@ -33,7 +33,7 @@ func TestPlanOfTunnels(t *testing.T) {
 	want := Path{
 		Name: "inside", SourceNode: "vm1", DestinationNode: "vm2", Source: addr("10.255.1.1"), Destination: addr("10.255.1.2"),
 		Hops: []netip.Addr{addr("10.255.1.2")}, ReceivedTTL: 64, ReturnedTTL: 64, HopNodes: []HopNode{{Hop: "appliance", Node: "inside/appliance", Interface: "to-destination"}}, Listen: addr("10.255.1.2"),
-		Leading: &HopNode{Hop: "link", Node: "vm1", Interface: "inside"},
+		Leading: &HopNode{Hop: "link", Node: "vm1", Interface: "inside", Devices: map[string]Device{"inside": {"vm1.switch", "link1"}}},
 		Outer:   &OuterPath{Source: addr("10.1.0.1"), Destination: addr("10.1.1.2"), Hops: []netip.Addr{addr("10.1.0.2"), addr("10.1.1.2")}, Interface: "inside", Port: 4789, MTU: 1450},
 	}
 	if !reflect.DeepEqual(paths[1], want) {

@@ -247,6 +247,7 @@ func (all *variants) bypass(r hopRange) error {
 	}
 	all.bypasses[r] = len(all.topology.Links)
 	all.topology.Links = append(all.topology.Links, link)
+	all.noteDevice(all.bypasses[r])
 	return nil
 }
 

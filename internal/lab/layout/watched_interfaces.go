@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -22,9 +23,32 @@ func (w *pathBuilder) noteLeading(hops []experiment.Hop, first int) {
 	}
 	begin := w.topology.Links[first].A
 	w.path.Leading = &HopNode{Hop: strings.Join(names, " + "), Node: begin.Node, Interface: begin.Interface}
+	w.noteDevice(first)
 	if w.e.Pairs > 1 {
 		w.path.Leading.noteReturn(w.topology.Links[first])
 	}
+}
+
+// noteDevice notes by which device a link leaves the source, where that is not the interface
+// that has the address: what the link's process is too slow for is dropped there.
+func (w *pathBuilder) noteDevice(link int) {
+	from, n := w.topology.Links[link].A, w.path.Leading
+	if n == nil || n.Node != from.Node {
+		return
+	}
+	var device Device
+	switch {
+	case from.Switch != "":
+		device = Device{from.Switch, topology.SwitchLinkPort(link)}
+	case slices.ContainsFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == from.Node && n.ShareEgress }):
+		device = Device{from.Node, topology.SharedPort(link)}
+	default:
+		return
+	}
+	if n.Devices == nil {
+		n.Devices = make(map[string]Device)
+	}
+	n.Devices[from.Interface] = device
 }
 
 // noteBehindInstances notes a link emulator behind several instances at the node that joins
@@ -50,8 +74,8 @@ func (p Path) Watched() []HopNode {
 }
 
 // At is what Lab.Counters calls the hop: its node or, of a host, which has an
-// interface for every path, the interfaces that lead to the destination; and the meter of
-// its rate towards the source.
+// interface for every path, the interfaces that lead to the destination, with their devices;
+// and the meter of its rate towards the source.
 func (n HopNode) At(host string) []string {
 	var out []string
 	for _, r := range n.Returns {
@@ -62,6 +86,9 @@ func (n HopNode) At(host string) []string {
 	}
 	for _, name := range append([]string{n.Interface}, n.Bypasses...) {
 		out = append(out, topology.InterfaceOf(n.Node, name))
+		if d, there := n.Devices[name]; there {
+			out = append(out, topology.InterfaceOf(d.Node, d.Interface))
+		}
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The link emulators that a path begins with are one link, wherever it begins and
@@ -47,6 +48,31 @@ func TestLeadingLinks(t *testing.T) {
 		watched := paths[0].Watched()
 		if test.want == nil && len(watched) != len(paths[0].HopNodes) || test.want != nil && (len(watched) != len(paths[0].HopNodes)+1 || watched[0].Hop != test.want.Hop) {
 			t.Errorf("%s: watched are %+v", name, watched)
+		}
+	}
+}
+
+// Behind a software switch, or where interfaces share an egress, the link leaves by another
+// device than the interface.
+func TestDevicesOfLeadingLinks(t *testing.T) {
+	hops := []experiment.Hop{{Type: experiment.Link, Name: "wire"}, {Type: experiment.Router, Name: "r"}}
+	for name, test := range map[string]struct {
+		change func(*experiment.Endpoint)
+		want   map[string]Device
+	}{
+		"switch": {func(e *experiment.Endpoint) { e.SoftwareSwitch = true }, map[string]Device{"p": {"vm1.switch", "link0"}, "bypass-0-1": {"vm1.switch", "link4"}}},
+		"shared": {func(e *experiment.Endpoint) { e.NICs = 2 }, map[string]Device{"p": {"vm1", "port0"}, "bypass-0-1": {"vm1", "port4"}}},
+		"plain":  {func(*experiment.Endpoint) {}, nil},
+	} {
+		e := labtest.RoutingAppliance()
+		test.change(&e.Endpoints[0])
+		e.Paths = []experiment.Path{{Name: "p", Hops: hops}, {Name: "other", Hops: hops}, {Name: "off", VariantOf: "p", Hops: hops, Bypass: []string{"r"}}}
+		_, paths, err := FromExperiment(e)
+		testutil.OK(t, err)
+		for _, p := range []Path{paths[0], paths[2]} {
+			if got := p.Leading.Devices; !reflect.DeepEqual(got, test.want) {
+				t.Errorf("%s: path %s leaves by %v, want %v", name, p.Name, got, test.want)
+			}
 		}
 	}
 }

@@ -194,7 +194,7 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 		ok = true
 		s.At = measurement.SecondsOf(n.Read.Sub(started))
 		if atHost {
-			n = lineOf(n, h)
+			n = lineOf(n, h, reading)
 		}
 		addNode(&s, n, h.Leads)
 	}
@@ -224,16 +224,34 @@ func told(reading lab.Counters, h lab.HopNode) lab.Counters {
 }
 
 // lineOf leaves of a host's counters those of the interfaces that lead onto a
-// link. What the meter of its egress dropped is the host's loss, not the link's.
-func lineOf(host lab.NodeCounters, h lab.HopNode) lab.NodeCounters {
+// link, or of the devices by which that leaves. What the meter of its egress dropped is the
+// host's loss, not the link's.
+func lineOf(host lab.NodeCounters, h lab.HopNode, reading lab.Counters) lab.NodeCounters {
 	out := lab.NodeCounters{Node: host.Node, Read: host.Read}
 	for _, i := range host.Interfaces {
 		if h.Leads(i.Name) {
+			if d, there := h.Devices[i.Name]; there {
+				i = deviceOf(d, i, reading)
+			}
 			i.EgressDropped, i.EgressBusy = 0, 0
 			out.Interfaces = append(out.Interfaces, i)
 		}
 	}
 	return out
+}
+
+// deviceOf are the counters of a device under the name of the interface whose link leaves by
+// it; those of the interface itself where the machine could not make one.
+func deviceOf(d lab.Device, i lab.InterfaceCounters, reading lab.Counters) lab.InterfaceCounters {
+	for _, n := range reading.Nodes {
+		for _, other := range n.Interfaces {
+			if n.Node == d.Node && other.Name == d.Interface {
+				other.Name = i.Name
+				return other
+			}
+		}
+	}
+	return i
 }
 
 // addReturn adds what the meter of a hop's rate towards the source counts, at the node

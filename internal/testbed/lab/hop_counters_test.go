@@ -146,6 +146,28 @@ func TestWatchLeadingLink(t *testing.T) {
 	})
 }
 
+// What a link's process is too slow for is dropped by the device by which the link leaves, which
+// may be that of a software switch or of a shared egress.
+func TestWatchLeadingDevice(t *testing.T) {
+	at := func(node, name string, sent, dropped uint64) lab.NodeCounters {
+		return lab.NodeCounters{Node: node, Interfaces: []lab.InterfaceCounters{{Name: "other", SentDropped: 99}, {Name: name, SentPackets: sent, SentDropped: dropped, EgressDropped: 7}}}
+	}
+	h := lab.HopNode{Hop: "peering", Node: "vm", Interface: "p", Bypasses: []string{"bypass-0-1"}, Devices: map[string]lab.Device{"p": {Node: "vm.switch", Interface: "link0"}, "bypass-0-1": {Node: "vm.switch", Interface: "gone"}}}
+	if got := strings.Join(h.At("vm"), " "); got != "vm:p vm.switch:link0 vm:bypass-0-1 vm.switch:gone" {
+		t.Errorf("read are %s", got)
+	}
+	reading := lab.Counters{Nodes: []lab.NodeCounters{at("vm", "p", 100, 1), at("vm.switch", "link0", 60, 40)}}
+	want := measurement.HopSample{ForwardPackets: 60, DroppedPackets: 40}
+	if got, ok := hopSample(h, true, reading, time.Time{}); got != want || !ok {
+		t.Errorf("%v: got %+v, want %+v", ok, got, want)
+	}
+	reading.Nodes[1].Interfaces = nil // of a machine that has no such device
+	want = measurement.HopSample{ForwardPackets: 100, DroppedPackets: 1}
+	if got, _ := hopSample(h, true, reading, time.Time{}); got != want {
+		t.Errorf("without its device: got %+v, want %+v", got, want)
+	}
+}
+
 // A rate that the kernel meters at both ends of a hop's link is the hop's: what the meter at
 // the next node drops is not that node's.
 func TestWatchMeters(t *testing.T) {
