@@ -193,6 +193,7 @@ func TestBackendsAreChecked(t *testing.T) {
 	expect("with all well", names...)
 	staying := begin(t, l, path.SourceNode, "met "+names[0], self, "stay", front, names[0])
 
+	began := time.Now()
 	second.stop()
 	<-second.ended
 	awaitDown(path.Backends[1].Address)
@@ -200,6 +201,12 @@ func TestBackendsAreChecked(t *testing.T) {
 
 	greeter(1)
 	awaitDown()
+	if down := l.BackendsDownSince(path, began); !slices.Equal(down, []netip.Addr{path.Backends[1].Address}) {
+		t.Errorf("meanwhile %v were down", down)
+	}
+	if down := l.BackendsDownSince(path, time.Now()); len(down) > 0 {
+		t.Errorf("down are %v", down)
+	}
 	expect("with the second again", names...)
 	staying.input.Close()
 	if err := <-staying.ended; err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab/message"
@@ -88,9 +89,24 @@ func (l *Lab) BackendsDown(p Path) []netip.Addr {
 	return slices.Clone(l.health[p.Balancer].down)
 }
 
+// BackendsDownSince are those that are down, or were at some time since a moment.
+func (l *Lab) BackendsDownSince(p Path, since time.Time) (down []netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.health[p.Balancer]
+	for _, b := range p.Backends {
+		if slices.Contains(h.down, b.Address) || h.well[b.Address].After(since) {
+			down = append(down, b.Address)
+		}
+	}
+	return down
+}
+
 // backendHealth is what is known of a load balancer.
 type backendHealth struct {
-	down    []netip.Addr
+	down []netip.Addr
+	// well is when those that were down were last found well again.
+	well    map[netip.Addr]time.Time
 	changed chan struct{} // closed with the next finding; nil when nobody waits
 }
 
@@ -116,8 +132,17 @@ func (l *Lab) tookHealth(found message.HealthReport) {
 	if l.health == nil {
 		l.health = make(map[string]backendHealth)
 	}
-	if waiting := l.health[found.Node].changed; waiting != nil {
-		close(waiting)
+	h := l.health[found.Node]
+	if h.changed != nil {
+		close(h.changed)
 	}
-	l.health[found.Node] = backendHealth{down: found.Down}
+	for _, a := range h.down {
+		if h.well == nil {
+			h.well = make(map[netip.Addr]time.Time)
+		}
+		if !slices.Contains(found.Down, a) {
+			h.well[a] = time.Now()
+		}
+	}
+	l.health[found.Node] = backendHealth{down: found.Down, well: h.well}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/lab"
@@ -52,16 +53,20 @@ func (l *Lab) watchBackends(ctx context.Context, p lab.Path) error {
 	return l.lab.WatchBackends(ctx, p, measurement.DefaultPort)
 }
 
-// backendFacts say which back ends a path's load balancer does without.
-func (l *Lab) backendFacts(p lab.Path) []string {
-	down := l.lab.BackendsDown(p)
+// backendFacts say which back ends a path's load balancer does without, or did at some time
+// since a moment.
+func (l *Lab) backendFacts(p lab.Path, since time.Time) []string {
+	down, when := l.lab.BackendsDownSince(p, since), ""
 	if len(down) == 0 {
 		return nil
+	}
+	if len(l.lab.BackendsDown(p)) < len(down) {
+		when = " for some of the time"
 	}
 	names := make([]string, len(down))
 	for i, a := range down {
 		names[i] = a.String()
 	}
-	return []string{fmt.Sprintf("the load balancer gave new flows to %d of %d back ends: the health check of %s failed",
-		len(p.Backends)-len(down), len(p.Backends), strings.Join(names, ", "))}
+	return []string{fmt.Sprintf("the load balancer gave new flows to %d of %d back ends%s: the health check of %s failed",
+		len(p.Backends)-len(down), len(p.Backends), when, strings.Join(names, ", "))}
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
@@ -16,6 +17,7 @@ type observation struct {
 	*growth
 	l      *Lab
 	path   lab.Path
+	began  time.Time
 	hops   *hopWatch
 	tunnel *tunnelWatch
 }
@@ -33,7 +35,7 @@ func (l *Lab) Reset(ctx context.Context, name string) error {
 func (l *Lab) Observe(ctx context.Context, name string, spec measurement.Spec) testbed.Observation {
 	path, _ := l.laid(name) // Reset found it
 	return &observation{
-		growth: grow(ctx, path.ScaleOuts, l.scale(path)), l: l, path: path,
+		growth: grow(ctx, path.ScaleOuts, l.scale(path)), l: l, path: path, began: time.Now(),
 		hops:   watchHops(ctx, l.lab.Counters, hostinfo.ReadCPU, path, hopInterval(spec)),
 		tunnel: l.watchTunnel(ctx, path),
 	}
@@ -57,6 +59,6 @@ func (o *observation) End(ctx context.Context, out *measurement.Outcome, failed 
 	if failed != nil {
 		o.l.awaitDeath(ctx)
 	}
-	out.Facts = slices.Concat(out.Facts, o.growth.facts, o.l.backendFacts(o.path))
+	out.Facts = slices.Concat(out.Facts, o.growth.facts, o.l.backendFacts(o.path, o.began))
 	return o.growth.err
 }
