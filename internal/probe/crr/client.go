@@ -125,7 +125,7 @@ func (t *test) run(dialing context.Context, progress func(measurement.Progress))
 	begun()
 	host := host.StartSampler(t.start)
 	defer host.End()
-	signs := sampling.Start(session.ProgressInterval, func() { progress(t.progress()) })
+	signs := sampling.Start(session.ProgressInterval, session.RTTProgress(t.start, t.newest, progress))
 	// The server says nothing on the control connection while the test runs,
 	// so that anything there is its end.
 	watch := sampling.Start(watchInterval, func() {
@@ -163,10 +163,12 @@ func (t *test) run(dialing context.Context, progress func(measurement.Progress))
 	return nil
 }
 
-func (t *test) progress() measurement.Progress {
+// newest is how long the last transaction took since it was asked for, 0 where there was none.
+func (t *test) newest() (last time.Duration) {
 	t.tally.mu.Lock()
 	defer t.tally.mu.Unlock()
-	return measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start)), RTT: measurement.SecondsOf(t.tally.last)}
+	last, t.tally.last = t.tally.last, 0
+	return last
 }
 
 func (t *test) outcome(localTTL int) (measurement.Outcome, error) {

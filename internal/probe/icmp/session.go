@@ -89,6 +89,7 @@ type session struct {
 
 	rtts    *latency.Recorder
 	lastRTT time.Duration
+	lastAt  time.Time
 	// highest is the greatest index answered so far.
 	highest                                   int
 	late, duplicate, reordered, foreign       int
@@ -110,7 +111,11 @@ func newSession(p plan, c conn) *session {
 	}
 }
 
-const progressEvery = 100 * time.Millisecond
+const (
+	progressEvery = 100 * time.Millisecond
+	// freshFor is how long a round trip is told of: who watches sees none that nobody answers.
+	freshFor = time.Second
+)
 
 func (s *session) run(ctx context.Context, progress func(measurement.Progress)) error {
 	start := time.Now()
@@ -149,7 +154,9 @@ func (s *session) run(ctx context.Context, progress func(measurement.Progress)) 
 
 func (s *session) progress(elapsed time.Duration) measurement.Progress {
 	p := measurement.Progress{Elapsed: measurement.SecondsOf(elapsed)}
-	p.RTT = measurement.SecondsOf(s.lastRTT)
+	if time.Since(s.lastAt) < freshFor {
+		p.RTT = measurement.SecondsOf(s.lastRTT)
+	}
 	return p
 }
 
@@ -262,7 +269,7 @@ func (s *session) takeReply(e *echo, index int, ev *event) {
 	}
 	e.state = answered
 	s.rtts.Record(rtt)
-	s.lastRTT = rtt
+	s.lastRTT, s.lastAt = rtt, time.Now()
 	if index < s.highest {
 		s.reordered++
 	}

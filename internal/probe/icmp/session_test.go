@@ -324,3 +324,19 @@ func TestWhatMayStillBeAnsweredIsNotLost(t *testing.T) {
 		}
 	})
 }
+
+// Who watches a ping that nobody answers any more sees no round trip.
+func TestProgressOfAPathThatWentDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{delays: map[int][]time.Duration{}}
+		for i := 20; i < 60; i++ {
+			c.delays[i] = nil
+		}
+		s := newSession(testPlan(t, measurement.Spec{Kind: measurement.Ping, Count: 60, Interval: 0.1, Timeout: 1}), c)
+		testutil.OK(t, s.run(context.Background(), func(p measurement.Progress) {
+			if answered := p.Elapsed > 0.2 && p.Elapsed < 2; answered && p.RTT != 1e-3 || p.Elapsed > 3.1 && p.RTT != 0 {
+				t.Errorf("after %v s: %v", p.Elapsed, p.RTT)
+			}
+		}))
+	})
+}

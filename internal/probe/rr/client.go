@@ -195,12 +195,8 @@ func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop fu
 		t.hooks.Started(start)
 	}
 	host := host.StartSampler(start)
-	signs := sampling.Start(session.ProgressInterval, func() {
-		progress(measurement.Progress{
-			Elapsed: measurement.SecondsOf(time.Since(start)),
-			RTT:     measurement.SecondsOf(time.Duration(t.loop.lastRTT.Load())),
-		})
-	})
+	newest := func() time.Duration { return time.Duration(t.loop.lastRTT.Swap(0)) }
+	signs := sampling.Start(session.ProgressInterval, session.RTTProgress(start, newest, progress))
 	fact, err := session.OnThread(spec.Spin, "source", t.ends.Source, func(spin bool) error {
 		t.spin, e.spin = spin, spin
 		if t.several != nil {

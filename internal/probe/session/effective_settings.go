@@ -39,6 +39,24 @@ func ThroughputProgress(start time.Time, moved func() int64, report func(measure
 	}
 }
 
+// freshFor is how long a round trip is told of: who watches sees none that nobody answers.
+const freshFor = time.Second
+
+// RTTProgress returns what reports, at each call, the newest round trip: a sign of life, not a
+// result. Take returns it and forgets it; 0 is that none has ended since.
+func RTTProgress(start time.Time, take func() time.Duration, report func(measurement.Progress)) func() {
+	rtt, at := time.Duration(0), start
+	return func() {
+		now := time.Now()
+		if newest := take(); newest > 0 {
+			rtt, at = newest, now
+		} else if now.Sub(at) >= freshFor {
+			rtt = 0
+		}
+		report(measurement.Progress{Elapsed: measurement.SecondsOf(now.Sub(start)), RTT: measurement.SecondsOf(rtt)})
+	}
+}
+
 const (
 	// mostFacts bounds the facts of an outcome, mostEffective its effective settings,
 	// and longestEffective each of them in runes: thousands of flows may all say

@@ -2,8 +2,11 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -31,4 +34,24 @@ func TestFlowsThatAllSayMore(t *testing.T) {
 	if len(facts) > mostFacts || len(out.Effective) > mostEffective || len(out.Effective["everywhere"]) > longestEffective+3 {
 		t.Errorf("%d facts, %d settings, one of %d bytes", len(facts), len(out.Effective), len(out.Effective["everywhere"]))
 	}
+}
+
+// A round trip is told of for a second; nobody answers after that.
+func TestRTTProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var newest time.Duration
+		var got []measurement.Seconds
+		report := RTTProgress(time.Now(), func() time.Duration { return newest }, func(p measurement.Progress) { got = append(got, p.RTT) })
+		for i := range 12 {
+			time.Sleep(200 * time.Millisecond)
+			if newest = 0; i == 1 || i == 3 {
+				newest = time.Duration(i) * time.Millisecond
+			}
+			report()
+		}
+		want := []measurement.Seconds{0, 1e-3, 1e-3, 3e-3, 3e-3, 3e-3, 3e-3, 3e-3, 0, 0, 0, 0}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
 }

@@ -27,7 +27,7 @@
       if (trial !== this.trial) this.seen = false;
       this.trial = trial;
       this.seen ||= v > 0; // nothing is 0 once a trial has shown something, and unknown before
-      this.x.push(t); this.y.push(this.seen ? v : null);
+      this.x.push(t); this.y.push(v > 0 || this.kind === "rate" && this.seen ? v : null); // no round trip takes no time
       while (this.x.length > most) { this.x.shift(); this.y.shift(); }
     }
     // of begins anew with another kind of figure: a test of another kind.
