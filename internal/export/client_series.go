@@ -14,8 +14,8 @@ import (
 // step is a row of a client's sheet: all flows of a pair together.
 type step struct {
 	Row
-	rtts float64 // how many round-trip times are in the mean
-	end  float64 // of what is known of it, seconds
+	rtts      float64 // how many round-trip times are in the mean
+	from, end float64 // of what is known of it, seconds
 }
 
 // sheet is what one client did.
@@ -45,7 +45,6 @@ func (r Run) sheets() ([]*sheet, error) {
 		if row.Pair == 0 || row.Flow > 0 && row.Received == nil {
 			continue // the pair's own rows have what it counted
 		}
-		end := row.At + row.Step
 		s := byClient[row.Source]
 		if s == nil {
 			if len(all) == mostClients {
@@ -55,25 +54,23 @@ func (r Run) sheets() ([]*sheet, error) {
 			byClient[row.Source] = s
 			all = append(all, s)
 		}
-		if row.Flow > 0 {
-			if row.Step < 1 {
-				row.Step, row.At = 1, math.Floor(row.At)
+		for _, row := range row.parts() {
+			if row.Flow > 0 {
+				at := place{row.Trial, row.Pair, row.At, row.Step} // which all flows of a reading share
+				if i, ok := index[at]; ok {
+					s.steps[i].add(row)
+					continue
+				}
+				index[at] = len(s.steps)
+				row.Flow = 0
+				row.Row = row.own()
 			}
-			at := place{row.Trial, row.Pair, row.At, row.Step} // which all flows of a reading share
-			if i, ok := index[at]; ok {
-				s.steps[i].add(row)
-				s.steps[i].end = max(s.steps[i].end, end)
-				continue
+			// A time is what an agent says it is: what all clients together take is bounded, too.
+			if total++; total > mostRows || len(s.steps) == mostSheetRows || row.At/row.Step >= mostSheetRows {
+				return nil, fmt.Errorf("the run has more than %d steps, or %d of one client, which are too many rows for a spreadsheet; %s", mostRows, mostSheetRows, remedy)
 			}
-			index[at] = len(s.steps)
-			row.Flow = 0
-			row = row.own()
+			s.steps = append(s.steps, row)
 		}
-		// A time is what an agent says it is: what all clients together take is bounded, too.
-		if total++; total > mostRows || len(s.steps) == mostSheetRows || row.At/row.Step >= mostSheetRows {
-			return nil, fmt.Errorf("the run has more than %d steps, or %d of one client, which are too many rows for a spreadsheet; %s", mostRows, mostSheetRows, remedy)
-		}
-		s.steps = append(s.steps, step{Row: row, rtts: 1, end: end})
 	}
 	for _, s := range all {
 		for i := range s.steps {
@@ -81,6 +78,33 @@ func (r Run) sheets() ([]*sheet, error) {
 		}
 	}
 	return all, nil
+}
+
+// negligible is the part of a sample that may lie in another second than the rest: readings
+// are never quite even.
+const negligible = 0.01
+
+// parts are what a row adds to steps: a sample that is finer than a second to that in which it
+// is, or to both of two.
+func (r Row) parts() []step {
+	whole := step{Row: r, rtts: 1, from: r.At, end: r.At + r.Step}
+	if r.Flow == 0 || r.Step >= 1 {
+		return []step{whole}
+	}
+	first := whole
+	first.At, first.Step = math.Floor(r.At+negligible*r.Step), 1
+	next := first.At + 1
+	late := (whole.end - next) / r.Step
+	if late <= negligible {
+		return []step{first}
+	}
+	second := first
+	first.end, second.from, second.At = next, next, next
+	first.Received, second.Received = new(*r.Received*(1-late)), new(*r.Received*late)
+	if r.Retransmits != nil {
+		second.Retransmits = new(int64)
+	}
+	return []step{first, second}
 }
 
 // own is r with values of its own, to which others can be added.
@@ -101,15 +125,17 @@ func (r Row) own() Row {
 // tornFraction of a step may lack until it is not called that long any more.
 const tornFraction = 0.1
 
-// cut has a step be as long as it is known: with a test the last second ends, too.
+// cut has a step be as long as it is known: the first second begins, and the last ends, with
+// the test.
 func (s *step) cut() {
-	if known := nanoseconds(s.end - s.At); known < (1-tornFraction)*s.Step {
-		s.Step = known
+	if known := nanoseconds(s.end - s.from); known < (1-tornFraction)*s.Step {
+		s.At, s.Step = nanoseconds(s.from), known
 	}
 }
 
 // add adds a sample of the same step: counts are sums, a round-trip time is a mean.
-func (s *step) add(row Row) {
+func (s *step) add(row step) {
+	s.from, s.end = min(s.from, row.from), max(s.end, row.end)
 	*s.Received += *row.Received
 	if s.Retransmits != nil && row.Retransmits != nil {
 		*s.Retransmits += *row.Retransmits

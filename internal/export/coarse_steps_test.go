@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -154,6 +155,71 @@ func TestSpreadsheetOfTinyStepsIsBounded(t *testing.T) {
 		testutil.OK(t, err)
 		if _, err := r.lines(all); (err == nil) != c.fits {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Seconds of a client begin anywhere in the time of its pair, which may have started later, and
+// between two readings: what went on evenly has the same throughput in each, the first and the
+// last too, which are as long as they were.
+func TestSecondsOfAPairThatStartsLater(t *testing.T) {
+	const rate = 10_000 // bytes a second of each of two flows
+	for name, c := range map[string]struct {
+		delay       float64
+		first, last [2]float64 // at and step
+	}{
+		"half a second":        {2.5, [2]float64{2.5, 0.5}, [2]float64{5, 0.2}},
+		"just before a second": {2.3997, [2]float64{2.3997, 0.6003}, [2]float64{5, 0.0997}},
+		"between two readings": {0.97, [2]float64{0.97, 0.03}, [2]float64{3, 0.67}},
+		"with the first":       {0, [2]float64{0, 1}, [2]float64{2, 0.7}},
+	} {
+		coder, err := samples.NewCoder()
+		testutil.OK(t, err)
+		outbox := samples.NewOutbox(coder, 1<<30)
+		testutil.OK(t, outbox.Acknowledge(0, 1<<30))
+		for i := range 27 {
+			at := time.Duration(i)*100*time.Millisecond + time.Duration(i%2)*600*time.Microsecond // readings are never quite even
+			var all []samples.Sample
+			for flow := 1; flow <= 2; flow++ {
+				all = append(all, samples.Sample{At: at, Flow: flow, Bytes: rate / 10, Retransmits: 1})
+			}
+			testutil.OK(t, outbox.Add("t", 2, 1, 100*time.Millisecond, all))
+		}
+		r := Run{
+			Result: &result.Result{
+				Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
+				Tests: []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}},
+				Trials: []measurement.Trial{{ID: "t", Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true},
+					Outcome: measurement.Outcome{Pairs: []measurement.Pair{{Source: "c1", Destination: "s1"}, {Source: "c2", Destination: "s2", Delay: measurement.Seconds(c.delay)}}}}},
+			},
+			Agents: func(string) ([]string, error) { return []string{"c1", "c2"}, nil },
+			Blocks: func(string) iter.Seq2[samples.Block, error] {
+				return func(yield func(samples.Block, error) bool) {
+					for b, ok := outbox.Next(); ok && yield(b, nil); b, ok = outbox.Next() {
+					}
+				}
+			},
+		}
+		all, err := r.sheets()
+		testutil.OK(t, err)
+		steps := all[0].steps
+		bytes, retransmits := 0.0, int64(0)
+		for _, s := range steps {
+			bytes, retransmits = bytes+*s.Received, retransmits+*s.Retransmits
+			if v := s.throughput(); math.Abs(v-2*8*rate) > 0.025*2*8*rate {
+				t.Errorf("%s: %v bit/s in %v s from %v s on", name, v, s.Step, s.At)
+			}
+		}
+		if math.Abs(bytes-2*27*rate/10) > 1e-6 || retransmits != 2*27 {
+			t.Errorf("%s: %v bytes and %d retransmits in all", name, bytes, retransmits)
+		}
+		for _, s := range []struct {
+			step
+			want [2]float64
+		}{{steps[0], c.first}, {steps[len(steps)-1], c.last}} {
+			if math.Abs(s.At-s.want[0]) > 1e-3 || math.Abs(s.Step-s.want[1]) > 1e-3 {
+				t.Errorf("%s: %v s from %v s on, want %v", name, s.Step, s.At, s.want)
+			}
 		}
 	}
 }
