@@ -320,13 +320,17 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 }
 
 // hopSections are those of every test of throughput on every path whose hops
-// were watched.
-func (m *Model) hopSections() []hopSection {
-	var out []hopSection
+// were watched, and a sentence on those that are left out.
+func (m *Model) hopSections() (out []hopSection, others string) {
+	more := 0
 	for _, t := range m.Tests {
 		for _, p := range m.Paths {
 			trials := m.WatchedTrials(p, t)
-			if len(trials) == 0 || len(out) == maxHopSections {
+			if len(trials) == 0 {
+				continue
+			}
+			if len(out) == maxHopSections {
+				more++
 				continue
 			}
 			s := hopSection{Path: p.Label, Test: t.Label, Sentences: words.HopAgreement(checkHops(trials, t.Spec, p.Tunnel()), hopsAgree)}
@@ -338,7 +342,10 @@ func (m *Model) hopSections() []hopSection {
 			out = append(out, s)
 		}
 	}
-	return out
+	if more > 0 {
+		others = "What hops counted in " + quantity.Count(more, "more test") + " on paths is in result.json alone."
+	}
+	return out, others
 }
 
 // Tunnel is what a path's Info says of one.

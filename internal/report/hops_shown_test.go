@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -114,6 +116,41 @@ func TestHopsCountNothingInMostTrials(t *testing.T) {
 			if dropped < 0 || full < 0 || row.Values[dropped] != "0" || row.Values[full] != "0" {
 				t.Errorf("%s, %s, %s: %q of %q", s.Path, s.Test, row.Hop, row.Values, s.Columns)
 			}
+		}
+	}
+}
+
+// Of many tests on many paths a report has the hops of some, and says of how many it has none.
+func TestHopsThatAreLeftOutAreCounted(t *testing.T) {
+	r := reporttest.Watched(t) // two tests on two paths
+	for n, i := range []int{0, 4, 11} {
+		more := reporttest.Watched(t)
+		for k := range i {
+			name := fmt.Sprintf("more-%d-%d", n, k)
+			more.Tests = append(more.Tests, result.TestInfo{Name: name, Spec: more.Tests[2].Spec})
+			for _, trial := range r.Trials {
+				if trial.Test == "flows-1" {
+					trial.Test, trial.ID = name, trial.ID+name
+					more.Trials = append(more.Trials, trial)
+				}
+			}
+		}
+		watched := 2 * (2 + i)
+		texts := renderAll(t, more)
+		tables, figures := "", ""
+		if watched > 24 {
+			tables = fmt.Sprintf("What hops counted in %d more tests on paths is in result.json alone.", watched-24)
+		}
+		if watched > 12 {
+			figures = fmt.Sprintf("%d more are not drawn.", watched-12)
+		}
+		for name, text := range map[string]string{"html": texts["html"], "markdown": texts["markdown"]} {
+			if strings.Contains(text, "result.json alone") != (tables != "") || !strings.Contains(text, tables) {
+				t.Errorf("%s of %d: %q is not said", name, watched, tables)
+			}
+		}
+		if page := texts["html"]; strings.Contains(page, "not drawn") != (figures != "") || !strings.Contains(page, figures) {
+			t.Errorf("figures of %d: %q is not said", watched, figures)
 		}
 	}
 }

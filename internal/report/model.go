@@ -50,6 +50,7 @@ type Model struct {
 	Details   []detail
 	Seen      []string // what else was seen, a sentence each
 	Hops      []hopSection
+	MoreHops  string // what is left out of Hops
 	Published []FigureRow
 	Excluded  []excluded
 	Shares    []ShareRow
@@ -138,7 +139,7 @@ func New(r *result.Result) *Model {
 	m.Table = m.table()
 	m.Details = slices.Concat(m.details(), m.pairDetails())
 	m.Seen = m.seen()
-	m.Hops = m.hopSections()
+	m.Hops, m.MoreHops = m.hopSections()
 	m.Shares = m.shares()
 	return m
 }

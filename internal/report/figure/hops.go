@@ -22,10 +22,15 @@ const (
 // confirmed, in the median trial of each test of throughput.
 func HopFigures(m *report.Model) []Figure {
 	var out []Figure
+	more := 0
 	for ti, t := range m.Tests {
 		for pi, p := range m.Paths {
 			trials := m.WatchedTrials(p, t)
-			if len(trials) == 0 || len(out) == maxHopFigures {
+			if len(trials) == 0 {
+				continue
+			}
+			if len(out) == maxHopFigures {
+				more++
 				continue
 			}
 			slices.SortStableFunc(trials, func(a, b *measurement.Trial) int {
@@ -36,6 +41,9 @@ func HopFigures(m *report.Model) []Figure {
 				out = append(out, f)
 			}
 		}
+	}
+	if more > 0 {
+		out[len(out)-1].Caption += fmt.Sprintf(" %d more are not drawn.", more)
 	}
 	return out
 }

@@ -154,6 +154,9 @@ func hops(b *strings.Builder, m *report.Model) {
 		}
 		fmt.Fprintf(b, "\nTo compare, %d bytes of headers are taken off every packet that the hop counted.\n", s.Headers)
 	}
+	if m.MoreHops != "" {
+		fmt.Fprintf(b, "\n%s\n", Text(m.MoreHops))
+	}
 	b.WriteString("\nThe tables are of whole trials at layer 2, medians. A large packet that is cut into segments behind the hop counts as one.\nWhat is lost behind a hop, or sent again, the hop counts and the receivers do not confirm.\n")
 }
 
