@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,36 @@ func TestStarted(t *testing.T) {
 		if out.Started.Before(before.Add(spec.IdleDuration.Duration())) || out.Started.Add(least).After(after) {
 			t.Errorf("%s: asked at %v, began at %v, done at %v, of which %v were measured", spec.Kind, before, out.Started, after, least)
 		}
+	}
+}
+
+// What several pairs have in common of a load test is the start of the load, and not that of
+// what is measured before.
+func TestCommonStartOfALoad(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
+	spec := measurement.Spec{Kind: measurement.Load, Flows: 2, Duration: 0.1, MaxWarmup: 0.02, IdleDuration: 1}.Defaults()
+	var signs atomic.Int64
+	late, calls := errors.New("the start does not come"), 0
+	_, err := probe.Run(servertest.Context(t), probe.Request{
+		Spec: spec, Target: target, Token: servertest.Token,
+		Prepared: func(context.Context) (time.Time, error) {
+			if calls++; signs.Load() == 0 {
+				t.Error("the start is waited for before the idle path was measured")
+			}
+			return time.Time{}, late
+		},
+	}, func(measurement.Progress) { signs.Add(1) })
+	if !errors.Is(err, late) || calls != 1 {
+		t.Errorf("after %d calls: %v", calls, err)
+	}
+	var start time.Time
+	out, err := probe.Run(servertest.Context(t), probe.Request{
+		Spec: spec, Target: target, Token: servertest.Token,
+		Prepared: func(context.Context) (time.Time, error) { start = time.Now(); return start, nil },
+	}, nil)
+	testutil.OK(t, err)
+	if out.Started.Before(start) {
+		t.Errorf("the load began at %v, which was to begin at %v", out.Started, start)
 	}
 }
 

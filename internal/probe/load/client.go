@@ -68,7 +68,7 @@ const idleWarmup = 0.1
 func (t *test) measureIdle(ctx context.Context) error {
 	req := t.req
 	length := t.req.Spec.IdleDuration
-	req.Spec = t.probeSpec(length*idleWarmup, length*(1-idleWarmup))
+	req.Spec, req.Prepared = t.probeSpec(length*idleWarmup, length*(1-idleWarmup)), nil
 	var err error
 	t.idle, err = rr.Run(ctx, req, t.probed)
 	return err
@@ -90,7 +90,7 @@ func (t *test) measureLoaded(ctx context.Context) error {
 	defer loadEnded()
 	probing := make(chan struct{})
 	probe := t.req
-	probe.Spec = t.probeSpec(0, t.probeTime())
+	probe.Spec, probe.Prepared = t.probeSpec(0, t.probeTime()), nil
 	probe.Hooks = &session.Hooks{
 		Started: func(time.Time) { close(probing) },
 		Enough:  enough, Capacity: t.capacity(),
@@ -100,7 +100,7 @@ func (t *test) measureLoaded(ctx context.Context) error {
 		t.probe, err = rr.Run(ctx, probe, t.probed)
 		return err
 	})
-	load := t.req
+	load := t.req // what is common to several pairs is the start of the load: none is measured as idle meanwhile
 	load.Spec.Kind, load.Spec.IdleDuration = measurement.TCP, 0
 	load.Spec.Protocol, load.Spec.RequestBytes, load.Spec.ResponseBytes, load.Spec.RequestsPerSecond = "", 0, 0, 0
 	load.Spec.Timeout, load.Spec.Spin = 0, false

@@ -13,7 +13,7 @@ import (
 // Kind is the round-trip time while a tcp test loads the path. A server sees the
 // tests that it consists of.
 func Kind() session.Kind {
-	return session.Kind{Run: Run, Planned: session.Planned, Grace: rr.Grace, Files: kind.Connections, Rate: rate}
+	return session.Kind{Run: Run, PreparesItself: true, Planned: session.Planned, Grace: rr.Grace, Files: kind.Connections, Rate: rate}
 }
 
 // rate is that of the faster of the tests that it consists of, each of which is bounded.

@@ -26,9 +26,9 @@ type Request struct {
 	// with a FilePath has as its Target; without a user it is anonymous.
 	FTPUser     string `json:"ftp_user,omitempty"`
 	FTPPassword string `json:"ftp_password,omitempty"`
-	// Prepared, if not nil, is called when a tcp, udp, pps, rr or crr test has made its
-	// connections, and before any other kind of test begins. The test starts at the moment that
-	// it returns, or at once when that is zero or past, and ends with its error.
+	// Prepared, if not nil, is called when a tcp, udp, pps, rr or crr test, or the load of a load
+	// test, has made its connections, and before any other kind of test begins. What was
+	// prepared starts at the moment that it returns, or at once when that is zero or past, and ends with its error.
 	Prepared func(context.Context) (start time.Time, err error) `json:"-"`
 	// MaxRateBitsPerSecond is the most payload that this end lets the whole test
 	// move, as a server's own bound; 0 does not bound it.
