@@ -159,13 +159,14 @@ paths:
   - {name: less, variant_of: two, bypass: [r]}
   - {name: guard, hops: [{type: link}], tunnel: {type: wireguard}}
   - {name: guards, hops: [{type: link}], tunnel: {type: wireguard}}
+  - {name: between, hops: [{type: link}], tunnel: {type: vxlan, port: 51821}}
 `))
 	testutil.OK(t, err)
 	var got []string
 	for _, p := range e.Paths {
 		got = append(got, fmt.Sprintf("%s %d %d", p.Name, p.Tunnel.ID, p.Tunnel.Port))
 	}
-	if want := []string{"one 1 4789", "two 3 4789", "said 2 4789", "less 3 4789", "guard 0 51820", "guards 0 51821"}; !slices.Equal(got, want) {
+	if want := []string{"one 1 4789", "two 3 4789", "said 2 4789", "less 3 4789", "guard 0 51820", "guards 0 51822", "between 1 51821"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -13,7 +13,12 @@ type socket struct{ port, id int }
 // numberTunnels gives the tunnels that say no id, or of WireGuard no port, the first that no
 // other one has.
 func (l *loader) numberTunnels(files []FilePath, paths []Path) {
-	taken := make(map[socket]bool)
+	taken, ports := make(map[socket]bool), make(map[int]bool)
+	for i := range files {
+		if t := files[i].Tunnel; t != nil && l.Written(&t.Port) {
+			ports[paths[i].Tunnel.Port] = true
+		}
+	}
 	said := func(i int) bool {
 		f := files[i].Tunnel
 		return l.Written(&f.ID) || paths[i].Tunnel.Type == WireGuard && l.Written(&f.Port)
@@ -24,14 +29,13 @@ func (l *loader) numberTunnels(files []FilePath, paths []Path) {
 			if files[i].Tunnel == nil || t == nil || said(i) == unsaid {
 				continue
 			}
-			for unsaid && taken[socket{t.Port, t.ID}] {
-				if t.Type == WireGuard {
-					t.Port++
-				} else {
-					t.ID++
-				}
+			for unsaid && t.Type == WireGuard && ports[t.Port] {
+				t.Port++
 			}
-			taken[socket{t.Port, t.ID}] = true
+			for unsaid && t.Type != WireGuard && taken[socket{t.Port, t.ID}] {
+				t.ID++
+			}
+			taken[socket{t.Port, t.ID}], ports[t.Port] = true, true
 		}
 	}
 }
