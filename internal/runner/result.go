@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
@@ -20,7 +21,16 @@ import (
 // it at its scale: the same head always gives the same plan. The experiment
 // itself is returned as published, not scaled.
 func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
-	return prepare(head, experiment.Load)
+	e, plan, err := prepare(head, experiment.Load)
+	if err != nil {
+		return nil, plan, err
+	}
+	for _, t := range e.Scaled().TestInfos() { // a duration of the command line's may be none that a file could say
+		if err := kind.Check(t.Spec).Err(); err != nil {
+			return nil, experiment.Plan{}, fmt.Errorf("test %s: %w", t.Name, err)
+		}
+	}
+	return e, plan, nil
 }
 
 func prepare(head store.Head, load func(file string, text []byte) (*experiment.Experiment, error)) (*experiment.Experiment, experiment.Plan, error) {
