@@ -82,13 +82,16 @@ func (r *session) settleSamples(ctx context.Context) error {
 		r.note(words.ResultsLate(late))
 	}
 	r.samples.Close()
-	if r.feeder == nil || err != nil {
+	if r.feeder == nil {
 		return err
 	}
-	if err := r.feeder.Drain(ctx); err != nil {
-		live.Publish(r.flags.views.Stream, event.Event{Code: event.Warning, Text: fmt.Sprintf("%v; hopbench export %s --to %s puts them there", err, r.store.Dir(), r.flags.sink.to)})
+	// Whatever machines hold: what is on the disk is to be there, too.
+	feeding, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer stop()
+	if lacks := r.feeder.Drain(feeding); lacks != nil {
+		live.Publish(r.flags.views.Stream, event.Event{Code: event.Warning, Text: fmt.Sprintf("%v; hopbench export %s --to %s puts them there", lacks, r.store.Dir(), r.flags.sink.to)})
 	}
-	return nil
+	return err
 }
 
 // sampledRun keeps the trials of a run, and ends it after one whose samples cannot be kept.

@@ -2,66 +2,78 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/fleet/collect"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/fleet/subject"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// fullDisk has room for trials and none for samples.
-type fullDisk struct{ *store.Store }
-
-func (fullDisk) PutSamples(context.Context, []samples.Block) error { return errors.New("disk full") }
-
-func (fullDisk) Assigned(context.Context, string, samples.Key) (bool, error) { return true, nil }
-
-// sender is an agent that sends one block.
-type sender struct{ block samples.Block }
-
-func (s sender) TakeSamples(take func(samples.Block, bool) error) { _ = take(s.block, false) }
-
-func (sender) SayKept(agent.Kept) error { return nil }
-
-func (sender) TakeResults(func(agent.SeatResult) error) {}
-
-func (sender) SaySettled(samples.Key) error { return nil }
-
-func (sender) Refuse(error) {}
-
-// A run whose samples cannot be kept ends after the trial, which is stored, and says what to
-// do.
-func TestRunEndsWhereSamplesCannotBeKept(t *testing.T) {
-	st, err := store.Create(t.TempDir(), store.Head{Name: "fw"})
-	testutil.OK(t, err)
-	defer st.Close()
-	taken := collect.Open(collect.Options{Keeper: fullDisk{st}, Run: "fw", Every: time.Millisecond})
-	defer taken.Close()
-	run := sampledRun{st, taken, 10 * time.Millisecond}
-	testutil.OK(t, run.Put(t.Context(), measurement.Trial{ID: "first"}))
-	coder, err := samples.NewCoder()
-	testutil.OK(t, err)
-	box := samples.NewOutbox(coder, 1<<20)
-	testutil.OK(t, errors.Join(box.Add("second", 1, 1, time.Second, []samples.Sample{{Flow: 1}}), box.Acknowledge(0, 1<<20)))
-	block, _ := box.Next()
-	taken.Join(subject.Agent{Name: "c1"}, sender{block})
-	for taken.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	err = run.Put(t.Context(), measurement.Trial{ID: "second", Order: 1})
-	for _, want := range []string{"trial second is stored", "disk full", "free space there, and continue with --resume " + st.Dir()} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v lacks %q", err, want)
+// What a database lacks at the end of a run is told, also where a machine still holds samples.
+func TestDatabaseLacksSamples(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, err := store.Create(filepath.Join(t.TempDir(), "run"), store.Head{Name: "fw"})
+		testutil.OK(t, err)
+		defer func() { testutil.OK(t, st.Close()) }()
+		stream := event.NewStream()
+		r := &session{store: st, flags: runFlags{sink: sinkFlags{to: "postgres"}, views: &live.Views{Stream: stream}}}
+		r.samples = collect.Open(collect.Options{Keeper: st, Run: "run"})
+		var holds holder
+		r.samples.Join(subject.Agent{Fleet: "fw", Name: "c1", Key: "k"}, &holds)
+		testutil.OK(t, holds.take(samples.Block{}, true))
+		coder, err := samples.NewCoder()
+		testutil.OK(t, err)
+		box := samples.NewOutbox(coder, 1<<20)
+		testutil.OK(t, box.Acknowledge(0, 1<<20))
+		testutil.OK(t, box.Add("t", 1, 1, time.Second, []samples.Sample{{Flow: 1, Bytes: 1}}))
+		block, _ := box.Next()
+		testutil.OK(t, st.PutSamples(t.Context(), []samples.Block{block}))
+		r.feeder, err = collect.Feed(t.Context(), collect.FeedOptions{Table: st, Open: func(context.Context) (samples.Sink, error) { return slowSink{}, nil }})
+		testutil.OK(t, err)
+		if err := r.settleSamples(t.Context()); err == nil || !strings.Contains(err.Error(), "1 machines hold some") {
+			t.Error(err)
 		}
-	}
-	if trials, err := st.Trials(t.Context()); err != nil || len(trials) != 2 {
-		t.Errorf("%d trials are stored, %v", len(trials), err)
-	}
+		testutil.OK(t, r.endSamples())
+		stream.Close()
+		said, err := stream.Read(0).Next(t.Context())
+		testutil.OK(t, err)
+		told := slices.ContainsFunc(said, func(e event.Event) bool {
+			return e.Code == event.Warning && strings.Contains(e.Text, "far away does not have all samples yet") && strings.Contains(e.Text, "; hopbench export ")
+		})
+		if !told {
+			t.Error("nobody is told that the database lacks samples")
+		}
+	})
 }
+
+// holder is a machine that holds samples.
+type holder struct {
+	take func(samples.Block, bool) error
+}
+
+func (h *holder) TakeSamples(take func(samples.Block, bool) error) { h.take = take }
+func (*holder) SayKept(agent.Kept) error                           { return nil }
+func (*holder) TakeResults(func(agent.SeatResult) error)           {}
+func (*holder) SaySettled(samples.Key) error                       { return nil }
+func (*holder) Refuse(error)                                       {}
+
+// slowSink takes longer than there is time.
+type slowSink struct{}
+
+func (slowSink) Put(ctx context.Context, _ []samples.Block) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (slowSink) Place() string { return "far away" }
+func (slowSink) Close() error  { return nil }
