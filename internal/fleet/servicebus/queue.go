@@ -90,6 +90,7 @@ type link struct {
 	asked    int                    // messages that the queue wants
 	ready    []*delivery            // and those that are here for it
 	held     map[*delivery]struct{} // what is locked
+	lock     time.Duration          // how long a lock lasts, at most
 }
 
 // dial connects to the queue. A lease that is shorter than a round trip is a
@@ -102,7 +103,7 @@ func dial(ctx context.Context, o Options, lost func(messages.Delivery)) (*link, 
 		// What is wrong may be part of the key.
 		return nil, errors.New("that is no connection string of Service Bus, which is Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…")
 	}
-	l := &link{client: client, queue: o.Queue, lost: lost, more: make(chan struct{}, 1), held: map[*delivery]struct{}{}}
+	l := &link{client: client, queue: o.Queue, lost: lost, more: make(chan struct{}, 1), held: map[*delivery]struct{}{}, lock: longestLock}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.close = sync.OnceValue(l.finish)
 	if l.sender, err = client.NewSender(o.Queue, nil); err == nil {
@@ -320,6 +321,9 @@ func (l *link) take(got []*azservicebus.ReceivedMessage) {
 	defer l.mu.Unlock()
 	for _, msg := range got {
 		d := &delivery{l: l, msg: msg}
+		if msg.LockedUntil != nil && msg.EnqueuedTime != nil { // both by Service Bus's clock
+			l.lock = min(l.lock, msg.LockedUntil.Sub(*msg.EnqueuedTime))
+		}
 		d.plan(now)
 		l.held[d] = struct{}{}
 		l.ready = append(l.ready, d)
@@ -375,11 +379,13 @@ type delivery struct {
 }
 
 // plan has the lock renewed when a third of its time is over, now that it has begun anew. Its
-// end is a time of Service Bus's clock, which this machine's has to show to a few seconds.
+// end is a time of Service Bus's clock. Where this machine's is behind, the lock lasts no longer
+// than that of a message that was locked as soon as it came there; where it is ahead, the lock is
+// renewed more often.
 func (d *delivery) plan(now time.Time) {
 	lock := shortestLock
 	if d.msg.LockedUntil != nil {
-		lock = min(max(d.msg.LockedUntil.Sub(now), shortestLock), longestLock)
+		lock = max(min(d.msg.LockedUntil.Sub(now), d.l.lock), shortestLock)
 	}
 	d.renewAt = now.Add(lock / 3)
 }

@@ -120,6 +120,27 @@ func TestBrokersServiceBusLocks(t *testing.T) {
 	}
 }
 
+// A lock is renewed in time also where Azure's clock is far ahead of this machine's.
+func TestBrokersServiceBusClockAhead(t *testing.T) {
+	const lock = 6 * time.Second
+	_, connection := servicebustest.StandIn(t, root, lock)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	q, err := Open(ctx, Options{ConnectionString: connection, Queue: "ahead", Run: "ahead", Lease: time.Hour})
+	testutil.OK(t, err)
+	defer q.Close()
+	testutil.OK(t, q.Offer(ctx, seat.Seat{ID: "a", Generation: 1}))
+	held, err := q.Lease(ctx)
+	testutil.OK(t, err)
+	long, stop := context.WithTimeout(ctx, lock+lock/2)
+	defer stop()
+	if other, err := q.Lease(long); err == nil {
+		t.Fatalf("%v is leased to another while its lock is to be renewed", other.Seat())
+	}
+	testutil.OK(t, held.Renew(ctx))
+	testutil.OK(t, held.Done(ctx))
+}
+
 // Links either way that Service Bus ends since it is busy are made anew.
 func TestBrokersServiceBusBusy(t *testing.T) {
 	_, connection := servicebustest.StandIn(t, root, time.Minute)

@@ -12,6 +12,9 @@ const rhea = require('rhea');
 
 const [port, lockSeconds] = process.argv.slice(2).map(Number);
 const MOST_DELIVERIES = 10;
+// The queue whose clock is ahead of this machine's, and by how much.
+const AHEAD = 'ahead';
+const AHEAD_MS = 600_000;
 // The queue whose first links either way are ended, as Azure ends those that it throttles.
 const BUSY = 'busy';
 const BUSY_LINKS = 2;
@@ -30,7 +33,8 @@ function other(token) {
 }
 
 class Queue {
-  constructor() {
+  constructor(name) {
+    this.ahead = name === AHEAD ? AHEAD_MS : 0;
     this.waiting = []; // messages by their sequence number
     this.locked = new Map(); // by token, hexadecimal
     this.dead = [];
@@ -38,7 +42,7 @@ class Queue {
     this.sequence = 0;
   }
   put(message) {
-    this.waiting.push({ sequence: ++this.sequence, deliveries: 0, message });
+    this.waiting.push({ sequence: ++this.sequence, deliveries: 0, message, since: Date.now() });
     this.serve();
   }
   serve() {
@@ -59,7 +63,8 @@ class Queue {
       delivery_count: m.deliveries,
       message_annotations: {
         'x-opt-sequence-number': rhea.types.wrap_long(m.sequence),
-        'x-opt-locked-until': rhea.types.wrap_timestamp(m.until || 0),
+        'x-opt-enqueued-time': rhea.types.wrap_timestamp(m.since + this.ahead),
+        'x-opt-locked-until': rhea.types.wrap_timestamp(m.until ? m.until + this.ahead : 0),
       },
     };
   }
@@ -98,7 +103,7 @@ class Queue {
       }
       case 'com.microsoft:renew-lock': {
         if (!keys.every((key) => this.locked.has(key))) return [410, 'the lock supplied is invalid', {}];
-        const until = keys.map((key) => (this.locked.get(key).until = Date.now() + lockSeconds * 1000));
+        const until = keys.map((key) => (this.locked.get(key).until = Date.now() + lockSeconds * 1000) + this.ahead);
         return [200, 'OK', { expirations: rhea.types.wrap_array(until, timestamps) }];
       }
       case 'com.microsoft:update-disposition': {
@@ -114,7 +119,7 @@ class Queue {
 
 const queues = new Map();
 function queue(name) {
-  if (!queues.has(name)) queues.set(name, new Queue());
+  if (!queues.has(name)) queues.set(name, new Queue(name));
   return queues.get(name);
 }
 let throttled = 0;
