@@ -83,11 +83,18 @@ func Feed(ctx context.Context, o FeedOptions) (*Feeder, error) {
 
 // feed looks at the table again and again.
 func (f *Feeder) feed(ctx context.Context, position int64) {
-	wait := f.o.Every
+	wait, bytes := f.o.Every, f.o.Bytes
 	for ctx.Err() == nil {
-		more, err := f.step(ctx, &position)
+		began := time.Now()
+		more, err := f.step(ctx, bytes, &position)
 		if ctx.Err() != nil {
 			break
+		}
+		switch {
+		case errors.Is(err, errSlow): // or it never has any of them
+			bytes = max(bytes/2, 1)
+		case err == nil && time.Since(began) < putTime/4:
+			bytes = min(2*bytes, f.o.Bytes)
 		}
 		f.tell(more, err)
 		if wait = min(2*wait, mostPatience); err == nil {
@@ -107,13 +114,16 @@ func (f *Feeder) feed(ctx context.Context, position int64) {
 	}
 }
 
-// step puts the next blocks, and says whether there were any.
-func (f *Feeder) step(ctx context.Context, position *int64) (more bool, err error) {
-	blocks, last, err := f.o.Table.SamplesAfter(ctx, *position, f.o.Bytes)
+// errSlow says that a sink did not take what was put in time.
+var errSlow = fmt.Errorf("it takes longer than %v", putTime)
+
+// step puts the next blocks, roughly so many bytes, and says whether there were any.
+func (f *Feeder) step(ctx context.Context, bytes int, position *int64) (more bool, err error) {
+	blocks, last, err := f.o.Table.SamplesAfter(ctx, *position, bytes)
 	if err != nil || len(blocks) == 0 {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, putTime, fmt.Errorf("it takes longer than %v", putTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, putTime, errSlow)
 	defer cancel()
 	if f.sink == nil {
 		sink, err := f.o.Open(ctx)
@@ -125,6 +135,9 @@ func (f *Feeder) step(ctx context.Context, position *int64) (more bool, err erro
 	if err := f.sink.Put(ctx, blocks); err != nil {
 		_ = f.sink.Close() // it said already that it is broken
 		f.sink = nil
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
 		return true, err
 	}
 	if err := f.o.Table.SetFed(ctx, f.place, last); err != nil {

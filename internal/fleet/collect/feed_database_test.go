@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/fleet/samples"
@@ -163,4 +164,45 @@ func TestFeed(t *testing.T) {
 	if _, err := Feed(t.Context(), options); !errors.Is(err, away) {
 		t.Errorf("a sink that cannot be opened: %v", err)
 	}
+}
+
+// slowShelf takes a second for each block.
+type slowShelf struct{ shelf }
+
+func (s *slowShelf) Open(context.Context) (samples.Sink, error) { return s, nil }
+
+func (s *slowShelf) Put(ctx context.Context, blocks []samples.Block) error {
+	select {
+	case <-time.After(time.Duration(len(blocks)) * time.Second):
+		return s.shelf.Put(ctx, blocks)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A sink that takes longer for what is put at a time than it may gets less at a time.
+func TestFeedSlowSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, sink := &book{fed: map[string]int64{}}, &slowShelf{}
+		var want []int64
+		for seq := range int64(200) {
+			want = append(want, seq+1)
+		}
+		table.add(want...)
+		var why error
+		f, err := Feed(t.Context(), FeedOptions{Table: table, Open: sink.Open, Bytes: 1500, OnState: func(err error) {
+			if err != nil {
+				why = err
+			}
+		}})
+		testutil.OK(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		testutil.OK(t, f.Drain(ctx))
+		testutil.OK(t, f.Close())
+		sink.holds(t, want...)
+		if why == nil || !strings.Contains(why.Error(), "it takes longer than 1m0s") {
+			t.Error(why)
+		}
+	})
 }
