@@ -95,15 +95,18 @@ type sideRun struct {
 	excluded map[cellKey]int
 }
 
+// runsOf are the runs of a side, with notes of what is wrong in them: of all together, since
+// the side has one name.
 func runsOf(side Side) (out []sideRun, notes []result.Note) {
+	trials := 0
 	for _, r := range side.Runs {
 		set, more := gather(r.Trials, r.Tests, r.Paths)
 		contrasts, missing := contrastsOf(set, Options{Contrasts: r.Experiment.Contrasts})
-		more = append(more, missing...)
-		for i := range more {
-			more[i].Run = side.Label
+		for _, n := range append(more, missing...) {
+			n.Run = side.Label
+			notes = together(notes, n)
 		}
-		notes = append(notes, more...)
+		trials += len(r.Trials)
 		run := sideRun{dataset: set, side: side.Label, contrasts: contrasts, scale: cmp.Or(r.Experiment.Scale, 1), old: r.OldFormat, excluded: map[cellKey]int{}}
 		for _, t := range r.Trials {
 			if !t.Gate.Passed {
@@ -112,7 +115,27 @@ func runsOf(side Side) (out []sideRun, notes []result.Note) {
 		}
 		out = append(out, run)
 	}
+	for i := range notes {
+		if notes[i].Of > 0 {
+			notes[i].Of = trials
+		}
+	}
 	return out, notes
+}
+
+// together adds a note of a run to those of the runs before it: to one that counts the same.
+func together(notes []result.Note, n result.Note) []result.Note {
+	i := slices.IndexFunc(notes, func(m result.Note) bool { return m.Code == n.Code && m.Path == n.Path && m.Baseline == n.Baseline })
+	if i < 0 {
+		return append(notes, n)
+	}
+	notes[i].Count += n.Count
+	for gate, count := range n.ByGate {
+		notes[i].ByGate[gate] += count
+	}
+	findings := slices.Concat(notes[i].Findings, n.Findings)
+	notes[i].Findings = findings[:min(len(findings), maxFindings)]
+	return notes
 }
 
 // lacking is the side of the last of the runs that lacks something, empty where none does.

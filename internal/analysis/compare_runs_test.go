@@ -352,6 +352,22 @@ func TestCompareRunsWithHoles(t *testing.T) {
 	}
 }
 
+// What does not count in the runs of a group is counted once, of all of their trials.
+func TestExcludedTrialsOfAGroup(t *testing.T) {
+	before, after := runsWith(.9, 1.1, 0), runsWith(.9, 1.1, 4)
+	for run, excluded := range []int{2, 0, 5} {
+		for i := range excluded {
+			before[run].Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: []string{"cpu", "clock"}[i%2], Fatal: true}}}
+		}
+	}
+	_, notes := CompareRuns(Side{"A–C", before}, []Side{{"D–F", after}}, DefaultOptions())
+	if len(notes) != 1 || notes[0].Count != 7 || notes[0].Of != 120 || notes[0].ByGate["cpu"] != 4 || notes[0].ByGate["clock"] != 3 || len(notes[0].Findings) != maxFindings {
+		t.Errorf("%+v", notes)
+	}
+	checkSaid(t, notesText(notes), "A–C: 7 of 120 trials excluded by a gate (cpu 4, clock 3).")
+	checkSaid(t, notesText(notes), "and 2 more")
+}
+
 // A run that has a path and compares it with another one does not lack the path.
 func TestCompareRunsOfOtherBaselines(t *testing.T) {
 	rates := map[string][]float64{"direct": around(1, 0.1, 6, 0), "hop": around(1, 0.1, 6, 1)}
