@@ -4,6 +4,7 @@
 package watch
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -145,6 +146,19 @@ type Event struct {
 	// Lasted is how long an outage did, and Step is that of a clock.
 	Lasted measurement.Seconds `json:"lasted_seconds,omitempty"`
 	Step   measurement.Seconds `json:"step_seconds,omitempty"`
+}
+
+// MarshalJSON writes both levels of a change, be one of them 0: that of a loss usually is.
+func (e Event) MarshalJSON() ([]byte, error) {
+	type plain Event
+	if e.Code != LevelChanged && e.Code != LevelBack {
+		return json.Marshal(plain(e))
+	}
+	return json.Marshal(struct {
+		plain
+		Before float64 `json:"before"`
+		Now    float64 `json:"now"`
+	}{plain(e), e.Before, e.Now})
 }
 
 // Limits of a series, in the unit of its points.

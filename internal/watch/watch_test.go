@@ -2,8 +2,10 @@ package watch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -144,6 +146,36 @@ func TestLossIsAnnouncedOnce(t *testing.T) {
 	want(t, "two per cent", days(tracker, p, 5), LevelChanged)
 	p.loss = 0
 	want(t, "none", days(tracker, p, 8), LevelBack)
+}
+
+// A program reads both levels of a change, also where one of them is 0; no other event has them.
+func TestLevelsOfAChangeAreWritten(t *testing.T) {
+	tracker, p := NewTracker(quarter), newPath()
+	learned := days(tracker, p, 960)
+	p.loss = 0.02
+	worse := days(tracker, p, 5)
+	p.loss = 0
+	for _, c := range []struct {
+		event       Event
+		before, now any
+	}{{learned[0], nil, nil}, {worse[0], 0.0, 0.02}, {days(tracker, p, 8)[0], 0.02, 0.0}} {
+		text, err := json.Marshal(c.event)
+		testutil.OK(t, err)
+		var fields map[string]any
+		testutil.OK(t, json.Unmarshal(text, &fields))
+		near := func(got, want any) bool {
+			a, is := got.(float64)
+			b, should := want.(float64)
+			return is == should && math.Abs(a-b) < 1e-9
+		}
+		if !near(fields["before"], c.before) || !near(fields["now"], c.now) || fields["code"] != string(c.event.Code) || fields["series"] == nil {
+			t.Errorf("%s", text)
+		}
+		var back Event
+		if err := json.Unmarshal(text, &back); err != nil || back.Before != c.event.Before || back.Now != c.event.Now || *back.Series != *c.event.Series {
+			t.Errorf("%+v, %v", back, err)
+		}
+	}
 }
 
 func TestARouteThatChangesIsAnnouncedOnce(t *testing.T) {
