@@ -75,6 +75,25 @@ func TestBrokenTrialsOfARunWithoutAPair(t *testing.T) {
 	}
 }
 
+// What the path breaks is held against what its baseline breaks, and both are told: as many
+// trials as before are more, where the baseline breaks none any more.
+func TestBrokenTrialsOfTheBaselineAreTold(t *testing.T) {
+	run := func(seed int) *result.Result {
+		same := map[string][]float64{"direct": around(1e9, .01, 20, seed), "hop": around(.95e9, .01, 20, seed+3)}
+		return runOf("", same, same).Result
+	}
+	before, after := run(0), run(4)
+	breakTrials(before, "direct", "flows-1", 4, 9)
+	breakTrials(before, "hop", "flows-1", 4, 9)
+	breakTrials(after, "hop", "flows-1", 4, 9)
+	changes, _ := CompareRuns(Side{"a", []*result.Result{before}}, []Side{{"b", []*result.Result{after}}}, DefaultOptions())
+	c := costOf(t, Analysis{Costs: changes}, goodput)
+	if !slices.Equal(c.Withheld, []result.Withheld{result.WithheldBroken}) || c.BaselineBroken != 0 || c.ReferenceBaselineBroken != 2 {
+		t.Errorf("%+v", c)
+	}
+	checkSaid(t, said(c), "The verdict is withheld: it broke 2 of 20 trials, and in a 2 of 20; direct broke none, and in a 2")
+}
+
 // Sides are not called alike where the later one breaks trials that the other did not,
 // loses much in few trials, or lacks many blocks.
 func TestNoChangeIsWithheld(t *testing.T) {

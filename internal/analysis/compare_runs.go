@@ -437,6 +437,7 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 	was, is := togetherOf(before), togetherOf(after)
 	c.ReferenceBroken, c.ReferenceBrokenAlone, c.ReferenceMissing, c.ReferenceWithoutValue = was.broken, was.brokenAlone, was.missing, was.withoutValue
 	c.Broken, c.BrokenAlone, c.Missing, c.WithoutValue = is.broken, is.brokenAlone, is.missing, is.withoutValue
+	c.ReferenceBaselineBroken, c.BaselineBroken = was.referenceBroken+was.referenceBrokenAlone, is.referenceBroken+is.referenceBrokenAlone
 	// How often the path broke a trial in excess of its baseline.
 	excess := func(s sample) float64 {
 		alone := s.brokenAlone + s.referenceBrokenAlone

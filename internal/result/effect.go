@@ -42,8 +42,12 @@ type Effect struct {
 	// change they are those of the path in either run.
 	BrokenAlone          int `json:"broken_alone,omitempty"`
 	ReferenceBrokenAlone int `json:"reference_broken_alone,omitempty"`
-	Missing              int `json:"missing,omitempty"`
-	ReferenceMissing     int `json:"reference_missing,omitempty"`
+	// BaselineBroken and ReferenceBaselineBroken are, of a change, the trials that the baseline
+	// broke in Run and in ReferenceRun: what the path breaks is held against them.
+	BaselineBroken          int `json:"baseline_broken,omitempty"`
+	ReferenceBaselineBroken int `json:"reference_baseline_broken,omitempty"`
+	Missing                 int `json:"missing,omitempty"`
+	ReferenceMissing        int `json:"reference_missing,omitempty"`
 	// WithoutValue are those of the N pairs in which neither side has a value, since the
 	// paths broke their trials or lost the requests that a percentile falls on: they say
 	// nothing of what a path costs. Of a change they are those of Run, and

@@ -80,6 +80,9 @@ func (n Names) broke(e result.Effect) string {
 		if e.BrokenAlone+e.ReferenceBrokenAlone > 0 {
 			text += fmt.Sprintf(", and %s (in %s %s) where another path has none", none(e.BrokenAlone), e.ReferenceRun, none(e.ReferenceBrokenAlone))
 		}
+		if e.BaselineBroken+e.ReferenceBaselineBroken > 0 {
+			text += fmt.Sprintf("; %s broke %s, and in %s %s", n.Path(e.Baseline), none(e.BaselineBroken), e.ReferenceRun, none(e.ReferenceBaselineBroken))
+		}
 		return text
 	}
 	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken)) + n.brokenAlone(e)
