@@ -118,7 +118,8 @@ func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON 
 	return nil
 }
 
-// listRuns lists the runs in a folder, and those in folders of `run all` that lie there.
+// listRuns lists the runs in a folder, and those in folders of `run all` that lie there. A
+// folder that is a run itself is one of them.
 func listRuns(ctx context.Context, folder string) ([]runSummary, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
@@ -127,7 +128,7 @@ func listRuns(ctx context.Context, folder string) ([]runSummary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the runs: %w", err)
 	}
-	var dirs []string
+	dirs := []string{folder}
 	for _, entry := range entries {
 		dir := filepath.Join(folder, entry.Name())
 		dirs = append(dirs, dir)

@@ -60,6 +60,20 @@ func TestResultsNameWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A folder that is a run itself is not said to hold none.
+func TestResultsOfARun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mine")
+	makeRun(t, dir, store.Head{Name: "mine", Planned: 7})
+	for _, args := range [][]string{{"results", dir}, {"results", dir, "--json"}} {
+		if status, stdout, stderr := command(t, args...); status != 0 || strings.Count(stdout, dir) != 1 || strings.Contains(stderr, "no runs") {
+			t.Errorf("%q: status %d: %s%s", args, status, stdout, stderr)
+		}
+	}
+	if all, err := (folders{dir}).Runs(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // The runs of `run all`, in a folder with an index, are runs like others.
 func TestResultsOfRunAll(t *testing.T) {
 	folder := t.TempDir()

@@ -53,16 +53,13 @@ hopbench run --ui shows a run live.`,
 // folders are the library of the runs in them.
 type folders []string
 
-// Runs lists all, the newest first. A folder that is a run itself is one of them.
+// Runs lists all, the newest first.
 func (f folders) Runs(ctx context.Context) ([]ui.Run, error) {
 	var out []ui.Run
 	for _, folder := range f {
 		runs, err := listRuns(ctx, folder)
 		if err != nil {
 			return nil, err
-		}
-		if own, err := summarise(ctx, folder); err == nil {
-			runs = append(runs, own)
 		}
 		for _, r := range runs {
 			out = append(out, ui.Run{ID: runID(r.Folder), Folder: r.Folder, Experiment: r.Experiment, Started: r.Started, Trials: r.Trials, Planned: r.Planned, Error: r.Error})
