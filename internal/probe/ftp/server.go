@@ -29,6 +29,8 @@ type fileServer struct {
 
 	mu        sync.Mutex
 	transfers []ftp.Transfer // that ended
+	running   int            // transfers
+	ended     int            // also those that are not kept
 }
 
 // server is a server's end of all ftp tests.
@@ -65,6 +67,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	f.watch.begin(start, open.Test.Spec.Flows, ready.MaxRateBitsPerSecond)
 	host := open.SampleHost(start)
 	defer host.End()
+	defer f.endIdle(w.Guard)()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
 	}
@@ -121,13 +124,44 @@ func (f *fileServer) end() {
 	f.done.Wait()
 }
 
-// note keeps a transfer that has ended.
-func (f *fileServer) note(t ftp.Transfer) {
-	if !t.Ended {
-		return
-	}
+// endIdle ends a test in which no file was transferred for StillTime, until the returned function
+// is called. Of one that is, the FTP server itself demands that it moves.
+func (f *fileServer) endIdle(g *session.Guard) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	before, over := f.ended, false
+	var timer *time.Timer
+	timer = time.AfterFunc(session.StillTime, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		switch {
+		case over:
+			return
+		case f.running == 0 && f.ended == before:
+			g.Halt(session.Refusal(session.TimedOut, "no file was transferred for %v", session.StillTime))
+			return
+		}
+		before = f.ended
+		timer.Reset(session.StillTime)
+	})
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		over = true
+		timer.Stop()
+	}
+}
+
+// note keeps a transfer that has ended.
+func (f *fileServer) note(t ftp.Transfer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !t.Ended {
+		f.running++
+		return
+	}
+	f.running--
+	f.ended++
 	if len(f.transfers) < ftp.MaxSegments {
 		f.transfers = append(f.transfers, t)
 	}

@@ -55,7 +55,7 @@ type Kind struct {
 	// what the path carries. It is nil for a kind that has none.
 	Rate func(measurement.Spec) float64
 	// Least is how many bytes of payload the server's end of a test moves in
-	// [stillTime], lest it is ended; nil is none.
+	// [StillTime], lest it is ended; nil is none.
 	Least func(measurement.Spec) int64
 	// KeepAlive says that the server has the kernel ask whether the client is still
 	// there; nil is never.
@@ -150,7 +150,7 @@ func (k Kind) AskedRate(spec measurement.Spec) float64 {
 	return k.Rate(spec)
 }
 
-// LeastBytes is how many bytes of payload a test moves in [stillTime] at least.
+// LeastBytes is how many bytes of payload a test moves in [StillTime] at least.
 func (k Kind) LeastBytes(spec measurement.Spec) int64 {
 	if k.Least == nil {
 		return 0

@@ -7,27 +7,28 @@ import (
 )
 
 const (
-	// stillTime is how long a test may move less than leastRate, in bytes per second, or
-	// than a part of what it asked for where that is less.
-	stillTime = 2 * time.Minute
 	leastRate = 1000
 	leastPart = 16
 )
 
-// LeastAtRate is how many bytes a test of a rate in bit/s moves in stillTime at least,
+// StillTime is how long a test may move less than leastRate, in bytes per second, or than a part
+// of what it asked for where that is less.
+const StillTime = 2 * time.Minute
+
+// LeastAtRate is how many bytes a test of a rate in bit/s moves in StillTime at least,
 // 0 for a rate that nobody asked for.
 func LeastAtRate(rate float64) int64 {
 	least := float64(leastRate)
 	if asked := rate / 8; asked > 0 {
 		least = min(least, asked/leastPart)
 	}
-	return int64(least * stillTime.Seconds())
+	return int64(least * StillTime.Seconds())
 }
 
 // LeastExchanges is the same for tests of so many requests a second, of which one has
 // to be answered; 0 is as many as can be.
 func LeastExchanges(requestsPerSecond float64) int64 {
-	if requestsPerSecond == 0 || requestsPerSecond*stillTime.Seconds() >= leastPart {
+	if requestsPerSecond == 0 || requestsPerSecond*StillTime.Seconds() >= leastPart {
 		return 1
 	}
 	return 0
@@ -41,7 +42,7 @@ type Meter struct {
 
 	ended, endedUnpaced int64
 
-	// limit in bit/s and least in bytes per stillTime, of which 0 is none; halt ends the
+	// limit in bit/s and least in bytes per StillTime, of which 0 is none; halt ends the
 	// test.
 	limit float64
 	least int64
@@ -55,7 +56,7 @@ type Meter struct {
 	began   time.Time
 	// unpaced is what this end does not pace.
 	unpaced admission.RateWatch
-	// marked had moved at the last stillTime.
+	// marked had moved at the last StillTime.
 	marked   int64
 	markedAt time.Time
 }
@@ -136,7 +137,7 @@ func (m *Meter) begin(limit float64, least int64, halt func(error)) {
 	m.limit, m.least, m.halt = limit, least, halt
 	m.marked, _ = m.sum()
 	m.began = time.Now()
-	m.markedAt, m.tick = m.began, stillTime
+	m.markedAt, m.tick = m.began, StillTime
 	if limit > 0 {
 		m.tick = admission.RateTick
 	}
@@ -193,9 +194,9 @@ func (m *Meter) wrong(turn int) error {
 				BitRate(rate+m.limit-limit), over, BitRate(m.limit))
 		}
 	}
-	if now.Sub(m.markedAt) >= stillTime {
+	if now.Sub(m.markedAt) >= StillTime {
 		if since := moved - m.marked; since < m.least {
-			return Refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", since, stillTime, m.least)
+			return Refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", since, StillTime, m.least)
 		}
 		m.marked, m.markedAt = moved, now
 	}

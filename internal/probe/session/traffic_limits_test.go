@@ -25,13 +25,13 @@ func TestMeter(t *testing.T) {
 		{"too fast", LeastAtRate(0), 8e6, func(int) int64 { return 2e6 }, "limit: the test moved 16.0 Mbit/s", 3 * time.Second},
 		{"too fast later", LeastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 1e6, false: 5e6}[s < 60] }, "limit:", 61 * time.Second},
 		{"no bound", LeastAtRate(0), 0, func(int) int64 { return 1e12 }, "", 0},
-		{"a byte now and then", LeastAtRate(0), 0, func(int) int64 { return 20 }, "timeout: 2400 bytes moved in 2m0s, and 120000 are", stillTime},
-		{"where the rate is bounded, too", LeastAtRate(0), 8e6, func(int) int64 { return 20 }, "timeout:", stillTime},
+		{"a byte now and then", LeastAtRate(0), 0, func(int) int64 { return 20 }, "timeout: 2400 bytes moved in 2m0s, and 120000 are", StillTime},
+		{"where the rate is bounded, too", LeastAtRate(0), 8e6, func(int) int64 { return 20 }, "timeout:", StillTime},
 		{"an outage shorter than that", LeastAtRate(0), 0, func(s int) int64 { return map[bool]int64{true: 0, false: 1e6}[s > 130 && s < 230] }, "", 0},
 		{"slow as asked", LeastAtRate(1000), 0, func(int) int64 { return 120 }, "", 0},
-		{"slower than asked", LeastAtRate(1e6), 0, func(int) int64 { return 120 }, "timeout:", stillTime},
+		{"slower than asked", LeastAtRate(1e6), 0, func(int) int64 { return 120 }, "timeout:", StillTime},
 		{"an answer now and then", LeastExchanges(0), 0, func(s int) int64 { return map[bool]int64{true: 1, false: 0}[s%100 == 0] }, "", 0},
-		{"no answer", LeastExchanges(0), 0, func(int) int64 { return 0 }, "timeout:", stillTime},
+		{"no answer", LeastExchanges(0), 0, func(int) int64 { return 0 }, "timeout:", StillTime},
 		{"seldom asked", LeastExchanges(0.001), 0, func(int) int64 { return 0 }, "", 0},
 		{"looks for the MTU", 0, 0, func(int) int64 { return 0 }, "", 0},
 	} {
@@ -135,7 +135,7 @@ func TestMeterBeforeTheStart(t *testing.T) {
 				t.Errorf("after %d bytes per second before the start: %v", early, *err)
 			}
 			m.Watch(8e6, LeastAtRate(0), halt) // as each further flow does
-			time.Sleep(2 * stillTime)
+			time.Sleep(2 * StillTime)
 			if ended.Load() == nil {
 				t.Error("a test that stands still is not ended")
 			}
