@@ -9,7 +9,9 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -92,18 +94,58 @@ func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog
 	return server, fmt.Sprintf("  ftp:      files such as 1GB%s at %v, for %s\n", fileSuffix, ln.Addr(), ftpClients(f.open)), nil
 }
 
-// pacedTo has each data connection send no faster than a rate in bit/s, if there is one.
+// pacedTo has the data connections of each client together send no faster than a rate in bit/s, if
+// there is one: a client fetches the segments of a file on as many as it likes.
 func pacedTo(rate float64) func(net.Conn) func() {
 	if rate == 0 {
 		return nil
 	}
-	return func(c net.Conn) func() {
-		if tcp, ok := c.(*net.TCPConn); ok {
-			if conn, err := sockets.Attach(tcp); err == nil {
-				_ = conn.SetPacing(rate) // where the system cannot, its sender is as fast as it is
-			}
-		}
+	p := &pacer{rate: rate, clients: map[netip.Prefix]map[*sockets.Conn]struct{}{}}
+	return p.add
+}
+
+// pacer divides a rate among the connections of each client.
+type pacer struct {
+	rate float64
+
+	mu      sync.Mutex
+	clients map[netip.Prefix]map[*sockets.Conn]struct{}
+}
+
+// add paces a connection with the others of its client until the returned function is called.
+func (p *pacer) add(c net.Conn) (remove func()) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
 		return func() {}
+	}
+	conn, err := sockets.Attach(tcp)
+	if err != nil {
+		return func() {} // the connection itself will say so
+	}
+	client := admission.Client(tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.clients[client]
+	if all == nil {
+		all = map[*sockets.Conn]struct{}{}
+		p.clients[client] = all
+	}
+	all[conn] = struct{}{}
+	p.share(all)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if delete(all, conn); len(all) == 0 {
+			delete(p.clients, client)
+		}
+		p.share(all)
+	}
+}
+
+// share has connections send as fast as they may. The caller holds the lock.
+func (p *pacer) share(all map[*sockets.Conn]struct{}) {
+	for conn := range all {
+		_ = conn.SetPacing(p.rate / float64(len(all))) // where the system cannot, its sender is as fast as it is
 	}
 }
 
