@@ -88,6 +88,19 @@ func (h *Hosts) unproven(e *end, test experiment.Test) {
 	}
 }
 
+// unserved finds that the destination's agent does not serve iperf3 on a path, whose clients prove
+// nothing: it was not allowed the address that it sees the source come from.
+func (h *Hosts) unserved(path string, from netip.Addr) {
+	far := h.destination()
+	from = from.Unmap().WithZone("") // which no prefix has
+	if !h.e.SpeaksIPerf3() || far.client == nil || far.hello.Lease == 0 ||
+		slices.ContainsFunc(far.hello.AllowTargets, func(allowed netip.Prefix) bool { return allowed.Contains(from) }) {
+		return
+	}
+	h.found(testbed.Wrong, "path "+path, fmt.Sprintf("iperf3 cannot prove the token, and the agent of %s serves such clients from no address that it was not allowed, as %v, from which %s comes", far.Name, from, h.e.Source),
+		fmt.Sprintf("start that agent with --allow-target %v/%d, or leave iperf3 out", from, from.BitLen()))
+}
+
 // oneMachine says that two ends are on one machine.
 func oneMachine(a, b *end) bool {
 	return a.hello.HostID != "" && a.hello.HostID == b.hello.HostID

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,28 @@ func TestLimitsOfAnEnd(t *testing.T) {
 		h.limits(&end{Endpoint: inventory.Endpoint{Name: c.end}, hello: agent.Hello{MaxDuration: 10}})
 		if err := h.wrong(); (err != nil) != c.wrong {
 			t.Errorf("%s at %s: %v", c.test, c.end, err)
+		}
+	}
+}
+
+// Where the destination's agent would turn iperf3's clients away, that is found before a trial is.
+func TestIPerf3ThatIsNotServed(t *testing.T) {
+	for _, c := range []struct {
+		test    string
+		allowed string
+		wrong   bool
+	}{
+		{"{name: load, kind: tcp, protocol: iperf3, duration: 1s}", "10.0.0.0/24", false},
+		{"{name: load, kind: tcp, protocol: iperf3, duration: 1s}", "10.0.1.0/24", true},
+		{"{name: load, kind: tcp, duration: 1s}", "10.0.1.0/24", false},
+	} {
+		e, err := experiment.Load("two.yaml", []byte(strings.Replace(twoPaths, "{name: latency, kind: rr, duration: 100ms}", c.test, 1)))
+		testutil.OK(t, err)
+		hello := agent.Hello{Lease: 30, AllowTargets: []netip.Prefix{netip.MustParsePrefix(c.allowed)}}
+		h := &Hosts{e: e.OnHosts(), inventory: &inventory.Inventory{Name: "two"}, ends: map[string]*end{"b": {client: &agent.Client{}, hello: hello}}}
+		h.unserved("one", client.Addr())
+		if err := h.wrong(); (err != nil) != c.wrong {
+			t.Errorf("%s, where %s is allowed: %v", c.test, c.allowed, err)
 		}
 	}
 }

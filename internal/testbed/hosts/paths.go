@@ -141,6 +141,7 @@ func (h *Hosts) provePath(ctx context.Context, p place) {
 		return
 	}
 	h.found(testbed.Note, "path "+p.Name, text, "")
+	h.unserved(p.Name, proof.Client.Addr())
 }
 
 // alike finds the paths in force of which traces show the same.
