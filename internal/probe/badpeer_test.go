@@ -11,8 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +20,6 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -421,103 +418,6 @@ func TestLastWordsOfAClientAreShort(t *testing.T) {
 			p.ended(t, fmt.Sprintf("%s, a frame of type %#x and a MiB", direction, kind))
 		}
 	}
-}
-
-// flood sends requests of a test from a UDP port of its own until the test has ended, and returns
-// what its client is told.
-func flood(t *testing.T, target netip.AddrPort, l *session.Link, kind byte, size int) error {
-	t.Helper()
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
-	testutil.OK(t, err)
-	return floodFrom(t, c, l, kind, size)
-}
-
-// floodFrom is flood from a socket, which it closes.
-func floodFrom(t *testing.T, c io.WriteCloser, l *session.Link, kind byte, size int) error {
-	t.Helper()
-	request := newPacket(l.Ready.Cookie, kind, size)
-	var over atomic.Bool
-	var all sync.WaitGroup
-	all.Go(func() {
-		for !over.Load() {
-			_, _ = c.Write(request) // what does not fit is lost
-		}
-	})
-	defer func() {
-		over.Store(true)
-		all.Wait()
-		testutil.OK(t, c.Close())
-	}()
-	w := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(40 * time.Second)}
-	return protocol.Expect(&w, protocol.TypeReport, protocol.MaxControl, nil)
-}
-
-// What a server answers over UDP counts, from whichever of its sockets.
-func TestRateOfAnswersIsBounded(t *testing.T) {
-	t.Parallel() // it waits for most of its time
-	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}})
-	testID, err := session.NewID()
-	testutil.OK(t, err)
-	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 10_000, Duration: 600}
-	l, err := session.Connect(servertest.Context(t), probe.Request{Spec: spec.Defaults(), Target: target}, testID, 0)
-	testutil.OK(t, err)
-	defer func() { _ = l.Conn.Abort() }()
-	testutil.OK(t, protocol.WriteFrame(&session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(time.Minute)}, protocol.TypeStart, nil))
-	// The server connects a socket to the port of the first request, and no other.
-	first, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
-	testutil.OK(t, err)
-	defer first.Close()
-	_, err = first.Write(newPacket(l.Ready.Cookie, datagram.Request, datagram.HeaderBytes))
-	testutil.OK(t, err)
-	testutil.OK(t, first.SetReadDeadline(time.Now().Add(20*time.Second)))
-	_, err = first.Read(make([]byte, datagram.MaxBytes))
-	testutil.OK(t, err)
-	if err := flood(t, target, l, datagram.Request, datagram.HeaderBytes); !isLimit(err) {
-		t.Errorf("a client that is too fast from a second port is told %v", err)
-	}
-}
-
-// So does what a client has a server answer before it starts its test.
-func TestRateBeforeTheStartIsBounded(t *testing.T) {
-	t.Parallel() // it waits for most of its time
-	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}})
-	testID, err := session.NewID()
-	testutil.OK(t, err)
-	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 10_000, Duration: 600}
-	l, err := session.Connect(servertest.Context(t), probe.Request{Spec: spec.Defaults(), Target: target}, testID, 0)
-	testutil.OK(t, err)
-	defer func() { _ = l.Conn.Abort() }()
-	if err := flood(t, target, l, datagram.Request, datagram.HeaderBytes); !isLimit(err) {
-		t.Errorf("a client that does not start its test is told %v", err)
-	}
-}
-
-// And what an mtu test has mirrored.
-func TestRateOfMirroredPacketsIsBounded(t *testing.T) {
-	t.Parallel() // it waits for most of its time
-	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 1e6}})
-	testID, err := session.NewID()
-	testutil.OK(t, err)
-	req := probe.Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 2}.Defaults(), Target: target}
-	l, err := session.Connect(servertest.Context(t), req, testID, 0)
-	testutil.OK(t, err)
-	defer func() { _ = l.Conn.Abort() }()
-	conn, _, err := datagram.Open(servertest.Context(t), req, l, 0, sockets.ProbeMTU, func(*sockets.Conn) int { return 0 })
-	testutil.OK(t, err)
-	testutil.OK(t, protocol.WriteFrame(&session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(time.Minute)}, protocol.TypeStart, nil))
-	if err := floodFrom(t, conn, l, datagram.Mirror, 10_000); !isLimit(err) {
-		t.Errorf("a client that has more mirrored is told %v", err)
-	}
-}
-
-func newPacket(cookie []byte, kind byte, size int) []byte {
-	p := make([]byte, size)
-	datagram.PutHeader(p, cookie, kind)
-	return p
-}
-
-func isLimit(err error) bool {
-	return err != nil && session.ReasonOf(err) == probe.Limit && strings.Contains(err.Error(), "--max-rate")
 }
 
 // Only one connection of a test samples the host, and only if it asks.
