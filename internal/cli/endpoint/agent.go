@@ -133,14 +133,20 @@ func (f agentFlags) options() (agent.Options, error) {
 	return o, nil
 }
 
-// parsePrefix reads a network, or an address as a network of its own.
+// parsePrefix reads a network, or an address as a network of its own. Those of IPv4 that are written
+// as of IPv6 would contain no address.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	} else if err == nil {
 		return netip.Prefix{}, fmt.Errorf("%q has an interface, and this is about addresses whatever the interface: leave out %%%s", text, addr.Zone())
 	}
 	prefix, err := netip.ParsePrefix(text)
+	const mapped = 96 // bits before the address of IPv4 (RFC 4291, section 2.5.5.2)
+	if bits := prefix.Bits(); prefix.Addr().Is4In6() && bits >= mapped {
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), bits-mapped)
+	}
 	return prefix.Masked(), err
 }
 

@@ -47,6 +47,18 @@ func TestAgentUsage(t *testing.T) {
 	}
 }
 
+// What --allow-target names contains the addresses that a target has.
+func TestParsePrefix(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.7": "10.0.0.7/32", "10.0.0.7/24": "10.0.0.0/24", "fd00::7": "fd00::7/128", "fd00::7/64": "fd00::/64",
+		"::ffff:10.0.0.7": "10.0.0.7/32", "::ffff:10.0.0.7/120": "10.0.0.0/24",
+	} {
+		if got, err := parsePrefix(text); err != nil || got.String() != want {
+			t.Errorf("%s is %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 func TestListenAddress(t *testing.T) {
 	for given, want := range map[string]string{
 		"10.0.0.7": "10.0.0.7:5202", "::1": "[::1]:5202", ":5202": ":5202", "[fd00::7]:1": "[fd00::7]:1", "10.0.0.7:0": "10.0.0.7:0",
