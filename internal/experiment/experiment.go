@@ -108,6 +108,8 @@ func (t *Tunnel) String() string {
 	switch {
 	case t == nil:
 		return ""
+	case t.Port == 0: // of real hosts
+		return string(t.Type)
 	case t.Type == VXLAN:
 		return fmt.Sprintf("vxlan id %d, UDP port %d, MTU %d", t.ID, t.Port, t.MTU)
 	}

@@ -67,7 +67,7 @@ func (e *Experiment) Scaled() *Experiment {
 }
 
 // OnHosts is a copy of e for real hosts: nothing is scaled, and what says how a lab is to
-// imitate paths is left out: the parameters of hops, and rates, switches and NICs of
+// imitate paths is left out: the parameters of hops and tunnels, and rates, switches and NICs of
 // endpoints. What hops a path has, and what tests and endpoints say of windows and
 // congestion control, stays.
 func (e *Experiment) OnHosts() *Experiment {
@@ -79,6 +79,9 @@ func (e *Experiment) OnHosts() *Experiment {
 	for i := range c.Paths {
 		for j, hop := range c.Paths[i].Hops {
 			c.Paths[i].Hops[j] = Hop{Type: hop.Type, Name: hop.Name}
+		}
+		if t := c.Paths[i].Tunnel; t != nil {
+			c.Paths[i].Tunnel = &Tunnel{Type: t.Type}
 		}
 	}
 	return c

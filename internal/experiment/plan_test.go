@@ -401,3 +401,26 @@ func TestOnHosts(t *testing.T) {
 		t.Error("the experiment itself lost its parameters")
 	}
 }
+
+// Of a tunnel on real hosts is known what sort it is, and not with what parameters a lab
+// would build it.
+func TestTunnelOnHosts(t *testing.T) {
+	e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
+name: x
+endpoints: [{name: a}, {name: b}]
+source: a
+destination: b
+baseline: plain
+paths: [{name: plain}, {name: inside, tunnel: {type: vxlan}, hops: [{type: firewall, name: fw}]}, {name: past, variant_of: inside, bypass: [fw]}, {name: secret, tunnel: {type: wireguard}}]
+tests: [{name: bulk, kind: tcp}]
+`))
+	testutil.OK(t, err)
+	for i, want := range []string{"", "vxlan", "vxlan", "wireguard"} {
+		if got := e.OnHosts().PathInfos()[i].Tunnel; got != want {
+			t.Errorf("path %s of hosts is inside %q, want %q", e.Paths[i].Name, got, want)
+		}
+		if got := e.PathInfos()[i].Tunnel; want != "" && !strings.Contains(got, "UDP port") {
+			t.Errorf("path %s of a lab is inside %q", e.Paths[i].Name, got)
+		}
+	}
+}
