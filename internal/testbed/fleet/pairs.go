@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -82,10 +83,6 @@ func (b *Bed) adopt(ctx context.Context, places []*place) (unfit map[*member]err
 		b.pairs[i] = &pair{place: places[i], at: map[netip.Addr]netip.AddrPort{}}
 	}
 	b.mu.Unlock()
-	var all []*member
-	for _, i := range changed {
-		all = append(all, b.pairs[i].client, b.pairs[i].server)
-	}
 	unfit = map[*member]error{}
 	var noting sync.Mutex
 	note := func(m *member, err error) error {
@@ -96,7 +93,10 @@ func (b *Bed) adopt(ctx context.Context, places []*place) (unfit map[*member]err
 		}
 		return err
 	}
-	if err := each(ctx, all, func(_ context.Context, _ int, m *member) error { return note(m, b.permitted(m)) }); err != nil {
+	if err := each(ctx, changed, func(_ context.Context, _, i int) error {
+		client, server := b.pairs[i].client, b.pairs[i].server
+		return errors.Join(note(client, b.permitted(client, true)), note(server, b.permitted(server, false)))
+	}); err != nil {
 		return unfit, err
 	}
 	if err := each(ctx, changed, func(ctx context.Context, _, i int) error {
@@ -150,13 +150,17 @@ func eachOf[T any](ctx context.Context, most int, all []T, do func(context.Conte
 	return errors.Join(err, errors.Join(errs...))
 }
 
-// permitted says which tests the own limits of a machine refuse.
-func (b *Bed) permitted(m *member) error {
+// permitted says which tests the own limits of a machine refuse. A server takes no part in some.
+func (b *Bed) permitted(m *member, client bool) error {
 	h := m.client.Hello()
 	l := probe.Limits{MaxRateBitsPerSecond: h.MaxRateBitsPerSecond, MaxDuration: h.MaxDuration.Duration(), MaxFlows: h.MaxFlows}
 	var errs []error
 	for _, test := range b.e.Tests {
-		if err := l.Refuse(test.Spec.Defaults()); err != nil {
+		spec := test.Spec.Defaults()
+		if k, _ := kind.Of(spec.Kind); !client && k.NoServer {
+			continue
+		}
+		if err := l.Refuse(spec); err != nil {
 			errs = append(errs, fmt.Errorf("test %s is refused by machine %s: %w; start its agent with higher limits, or ask for less", test.Name, m.Name, err))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/hopbench/hopbench/internal/fleet/ledger"
 	"github.com/hopbench/hopbench/internal/fleet/seat"
 	"github.com/hopbench/hopbench/internal/fleet/subject"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -505,6 +506,30 @@ func TestUnfit(t *testing.T) {
 	}
 	y.noted(t, "machine c1 is not used: c2 reaches s1: path direct: machine c1 does not reach s1 at 10.0.0.21:5201: ")
 	testutil.OK(t, bed.Close())
+}
+
+// The limits of a machine concern the tests in which it takes part: a server is pinged, and asked for
+// nothing.
+func TestLimitsOfAMachine(t *testing.T) {
+	for limited, refused := range map[string]bool{"c1": true, "s1": false} {
+		y := newYard(t, time.Minute)
+		for name, label := range map[string]string{"c1": "role=client", "s1": "role=server"} {
+			o := agent.Options{Lease: time.Minute, Simulated: y.simulated(name, name[0], reaches)}
+			if name == limited {
+				o.Limits.MaxDuration = 10 * time.Second
+			}
+			y.agent(t, name, label, nil, o)
+		}
+		e := pairsOf(t, 1)
+		e.Tests[0].Spec = measurement.Spec{Kind: measurement.Ping, Count: 100, Interval: 1}
+		bed, err := y.Build(t.Context(), e, nil)
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "is refused by machine c1") {
+			t.Errorf("with limits of %s: %v", limited, err)
+		}
+		if err == nil {
+			testutil.OK(t, bed.Close())
+		}
+	}
 }
 
 // noted waits for a note.
