@@ -1,6 +1,7 @@
 package quantity
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"strconv"
@@ -81,7 +82,7 @@ func byteUnits() []unit {
 func ParseRate(text string) (float64, error) {
 	number, suffix, err := splitQuantity("rate", text, "500Mbit")
 	if err != nil {
-		return 0, err
+		return 0, withoutSpaces(err, text, ParseRate)
 	}
 	value, ok := scaled(number, strings.TrimSuffix(suffix, "/s"), rateUnits())
 	if !ok {
@@ -132,7 +133,7 @@ func suggestRate(number, suffix string) string {
 // *UnitError.
 func ParseDuration(text string) (time.Duration, error) {
 	if _, _, err := splitQuantity("time", text, "850us"); err != nil {
-		return 0, err
+		return 0, withoutSpaces(err, text, ParseDuration)
 	}
 	total := new(big.Rat)
 	for rest := text; rest != ""; {
@@ -204,7 +205,7 @@ func ParseTimePer(per, text string) (float64, error) {
 func ParseBytes(text string) (int64, error) {
 	number, suffix, err := splitQuantity("size", text, "64kB")
 	if err != nil {
-		return 0, err
+		return 0, withoutSpaces(err, text, ParseBytes)
 	}
 	value, ok := scaled(number, suffix, byteUnits())
 	if !ok {
@@ -392,6 +393,21 @@ func splitQuantity(what, text, example string) (number, suffix string, err error
 			"write " + number + strings.TrimSpace(suffix)}
 	}
 	return number, suffix, nil
+}
+
+// withoutSpaces has the remedy for a text with spaces be what is right, also where the text
+// without them is not.
+func withoutSpaces[T any](err error, text string, parse func(string) (T, error)) error {
+	bad, _ := errors.AsType[*UnitError](err)
+	joined := strings.Join(strings.Fields(text), "")
+	if bad == nil || joined == text {
+		return err
+	}
+	_, also := parse(joined)
+	if further, _ := errors.AsType[*UnitError](also); further != nil && further.Remedy != "" {
+		return &UnitError{bad.Problem, further.Remedy}
+	}
+	return err
 }
 
 func notANumber(what, text, example string) *UnitError {

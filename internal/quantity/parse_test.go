@@ -59,6 +59,8 @@ func TestParseRefuses(t *testing.T) {
 		text  string
 		want  string // within the error
 	}{
+		{rate, "1 GB", "has a space in it; rates count bits, so write 8Gbit"}, {rate, "100 mbit", "has a space in it; write 100Mbit"},
+		{duration, "10 sec", "has a space in it; write 10s"}, {size, "64 K", "has a space in it; write 64kB"}, {size, "64 kB", "has a space in it; write 64kB"},
 		{rate, "1.2Gbps", `unknown unit "Gbps" in rate "1.2Gbps"; write 1.2Gbit`},
 		{rate, "1Gb/s", "write 1Gbit"}, {rate, "1gbit", "write 1Gbit"}, {rate, "1Kbit", "write 1kbit"}, {rate, "5bps", "write 5bit"},
 		{rate, "3M", "write 3Mbit"}, {rate, "1mbits", "write 1Mbit"}, {rate, "1.5GB/s", "rates count bits, so write 12Gbit"},
@@ -71,7 +73,7 @@ func TestParseRefuses(t *testing.T) {
 		{duration, "5", "has no unit"}, {duration, "5sec", "write 5s"}, {duration, "5MS", "write 5ms"}, {duration, "5d", "write ns, us"},
 		{duration, "1m30", "has no unit"}, {duration, "1m 30s", "unknown unit"}, {duration, "0.1ns", "finer than a nanosecond"},
 		{duration, "49h", "at most 48h"}, {duration, "-1s", "negative"}, {duration, "1:30", "unknown unit"},
-		{size, "64KB", "write 64kB"}, {size, "1mb", "write 1MB"}, {size, "2kib", "write 2KiB"}, {size, "9 bytes", "write 9bytes"},
+		{size, "64KB", "write 64kB"}, {size, "1mb", "write 1MB"}, {size, "2kib", "write 2KiB"}, {size, "9 bytes", "write 9B"},
 		{size, "9bytes", "write 9B"}, {size, "1.5B", "whole number of bytes"}, {size, "1001TB", "at most 1000TB"}, {size, "64k", "write 64kB"},
 		{size, "3furlongs", "write B, kB"},
 		{share, "101%", "more than the whole"}, {share, "2", "more than the whole"}, {share, "-1%", "negative"}, {share, "1pc", "write 1% or 0.01"},
