@@ -22,7 +22,7 @@ func TestTestbedSchemaRefusesBadFiles(t *testing.T) {
 	refuses(t, compile(t, inventory.Schema()), "../testbed/inventory/testdata/bad/*.yaml", []string{
 		// names that name nothing, or occur twice
 		"set-unknown-switch", "set-unknown-value", "unknown-hop", "no-switches", "unused", "unused-hop", "hop-twice", "agent-of-nobody",
-		"restore-nothing", "canary-of-no-value", "experiment-lacks-endpoint", "experiment-lacks-path", "experiment-ping-on-every-path",
+		"restore-nothing", "canary-of-no-value", "experiment-lacks-endpoint", "experiment-lacks-path", "experiment-ping-on-every-path", "experiment-iperf3-in-a-fleet",
 		// one value against another
 		"two-of-one-reach", "both-local", "tls-without-token", "token-for-nobody", "binary-without-ssh", "experiment-source-serves",
 		"snmp-password-without-user", "snmp-privacy-without-user",

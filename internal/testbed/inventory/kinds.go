@@ -39,7 +39,7 @@ func kindTable() []kindRow {
 		{
 			name: result.TestbedFleet, keys: []string{"broker", "queue"},
 			reach: []Scheme{ReachFleet}, forms: "fleet://NAME=VALUE, with a label that its machines are started with",
-			networks: true, load: (*loader).fleet, match: (*loader).enoughAgents,
+			networks: true, load: (*loader).fleet, match: (*loader).fitsFleet,
 		},
 	}
 }

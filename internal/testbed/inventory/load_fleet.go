@@ -170,8 +170,12 @@ func (l *loader) amqpQueue(f *FileQueue) *AMQPQueue {
 	return &AMQPQueue{URL: strict.Parsed(parseBrokerURL, f.URL), Address: string(f.Address), User: string(f.User), PasswordFile: l.fileName(&f.PasswordFile)}
 }
 
-// enoughAgents checks that the broker admits the machines of all pairs of an experiment.
-func (l *loader) enoughAgents(e *experiment.Experiment) {
+// fitsFleet checks that a fleet can do an experiment: that the broker admits the machines of all
+// its pairs, and that these serve its tests.
+func (l *loader) fitsFleet(e *experiment.Experiment) {
+	if e.SpeaksIPerf3() {
+		l.Wrong(&l.file.Kind, "leave protocol: iperf3 out of its tests, or measure between hosts", "a test of experiment %s has iperf3's protocol, whose clients prove no token, and the machines of a fleet serve nobody without one", e.Name)
+	}
 	b := l.file.Broker
 	if b == nil {
 		return // reported where it was read

@@ -16,14 +16,18 @@ import (
 )
 
 // What is said of each bad file. What begins with "experiment" is checked with one, and
-// what begins with "experiment-ping" with one that has tests which cannot take every path.
+// what begins with "experiment-ping" with one that has tests which cannot take every path,
+// with "experiment-iperf3" with one whose test has that protocol.
 func TestBadFiles(t *testing.T) {
 	e, pings := anExperiment(t), experimentOf(t, "{name: bulk, kind: tcp, dscp: 10}, {name: echo, kind: ping}")
+	iperf3 := experimentOf(t, "{name: bulk, kind: tcp, protocol: iperf3}")
 	stricttest.BadFiles(t, "testdata/bad/*", func(name string, text []byte) (string, error) {
 		var with *experiment.Experiment
 		switch {
 		case strings.HasPrefix(name, "experiment-ping"):
 			with = pings
+		case strings.HasPrefix(name, "experiment-iperf3"):
+			with = iperf3
 		case strings.HasPrefix(name, "experiment-"):
 			with = e
 		}
