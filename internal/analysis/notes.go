@@ -35,7 +35,7 @@ func exclusionNotes(code result.NoteCode, excluded []measurement.Trial, all int)
 func pairNotes(set *dataset, all []*costEstimate) []result.Note {
 	var out []result.Note
 	for _, c := range all {
-		if missing := set.blocks - c.n; c.leads && missing > 0 {
+		if missing := set.blocks - c.N; c.leads && missing > 0 {
 			out = append(out, result.Note{Code: result.NoteLostBlocks, Path: c.Path, Baseline: c.Baseline, Test: c.Test, Metric: c.Metric,
 				Count: missing, Of: set.blocks})
 		}
