@@ -88,6 +88,9 @@ type HopNode struct {
 	// Devices are those by which links leave a host that are not its own interfaces, by the
 	// names of these: behind a software switch, or a shared egress.
 	Devices map[string]Device
+	// Ends are the far ends of the hop's links behind the software switch of a host, which
+	// does not know what is dropped there.
+	Ends []Device
 }
 
 // Device is an interface of a node.
@@ -251,6 +254,9 @@ func (l *layout) buildPath(p experiment.Path, i int) (*pathBuilder, error) {
 		}
 	}
 	w.noteLeading(p.Hops, links)
+	for i := range w.topology.Links[links:] {
+		w.noteEnds(links + i)
+	}
 	w.resolveAddresses()
 	if p.Tunnel != nil {
 		w.tunnel(*p.Tunnel)

@@ -248,6 +248,7 @@ func (all *variants) bypass(r hopRange) error {
 	all.bypasses[r] = len(all.topology.Links)
 	all.topology.Links = append(all.topology.Links, link)
 	all.noteDevice(all.bypasses[r])
+	all.noteEnds(all.bypasses[r])
 	return nil
 }
 

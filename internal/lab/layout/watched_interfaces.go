@@ -51,6 +51,23 @@ func (w *pathBuilder) noteDevice(link int) {
 	n.Devices[from.Interface] = device
 }
 
+// noteEnds notes the far end of a link behind the hop that begins it.
+func (w *pathBuilder) noteEnds(link int) {
+	l := w.topology.Links[link]
+	if l.B.Switch == "" {
+		return
+	}
+	end := Device{l.B.Switch, topology.SwitchLinkPort(link)}
+	for i := range w.path.HopNodes {
+		if n := &w.path.HopNodes[i]; n.Node == l.A.Node && n.Leads(l.A.Interface) {
+			n.Ends = append(n.Ends, end)
+		}
+	}
+	if n := w.path.Leading; n != nil && n.Node == l.A.Node && n.Leads(l.A.Interface) {
+		n.Ends = append(n.Ends, end)
+	}
+}
+
 // noteBehindInstances notes a link emulator behind several instances at the node that joins
 // them, which is no hop of the experiment.
 func (w *pathBuilder) noteBehindInstances(link experiment.Hop) {
@@ -75,11 +92,14 @@ func (p Path) Watched() []HopNode {
 
 // At is what Lab.Counters calls the hop: its node or, of a host, which has an
 // interface for every path, the interfaces that lead to the destination, with their devices;
-// and the meter of its rate towards the source.
+// the meter of its rate towards the source, and the ends of its links.
 func (n HopNode) At(host string) []string {
 	var out []string
 	for _, r := range n.Returns {
 		out = append(out, topology.InterfaceOf(r.Node, r.Interface))
+	}
+	for _, e := range n.Ends {
+		out = append(out, topology.InterfaceOf(e.Node, e.Interface))
 	}
 	if n.Node != host {
 		return append(out, n.Node)

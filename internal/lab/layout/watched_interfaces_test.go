@@ -76,3 +76,26 @@ func TestDevicesOfLeadingLinks(t *testing.T) {
 		}
 	}
 }
+
+// A link that ends behind the software switch of the destination drops there, too.
+func TestEndsOfLastLinks(t *testing.T) {
+	hops := []experiment.Hop{{Type: experiment.Link, Name: "wire"}, {Type: experiment.Router, Name: "r"}, {Type: experiment.Router, Name: "last"}}
+	e := labtest.RoutingAppliance()
+	e.Endpoints[1].SoftwareSwitch = true
+	e.Paths = []experiment.Path{{Name: "p", Hops: hops}, {Name: "off", VariantOf: "p", Hops: hops, Bypass: []string{"last"}}, {Name: "none", VariantOf: "p", Hops: hops, Bypass: []string{"r", "last"}}}
+	_, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	for i, want := range [][][]Device{
+		{{{"vm2.switch", "link4"}}, {{"vm2.switch", "link3"}}, {{"vm2.switch", "link2"}}},
+		{{{"vm2.switch", "link4"}}, {{"vm2.switch", "link3"}}},
+		{{{"vm2.switch", "link4"}}},
+	} {
+		var got [][]Device
+		for _, n := range paths[i].Watched() {
+			got = append(got, n.Ends)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("path %s: links end at %v, want %v", paths[i].Name, got, want)
+		}
+	}
+}

@@ -188,6 +188,11 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 				addReturn(&s, n, r.Interface)
 			}
 		}
+		for _, e := range h.Ends {
+			if n.Node == e.Node {
+				addEnd(&s, n, e.Interface)
+			}
+		}
 		if n.Node != h.Node {
 			continue
 		}
@@ -262,6 +267,15 @@ func addReturn(s *measurement.HopSample, n lab.NodeCounters, name string) {
 			s.DroppedPackets += float64(i.EgressDropped)
 			s.QueueDroppedPackets += float64(i.EgressDropped)
 			s.BackwardBusy += measurement.SecondsOf(i.EgressBusy)
+		}
+	}
+}
+
+// addEnd adds what was dropped at the far end of a hop's link.
+func addEnd(s *measurement.HopSample, n lab.NodeCounters, name string) {
+	for _, i := range n.Interfaces {
+		if i.Name == name {
+			s.DroppedPackets += float64(i.ReceivedDropped + i.SentDropped)
 		}
 	}
 }

@@ -182,9 +182,14 @@ func TestWatchMeters(t *testing.T) {
 		{Node: "p/slow", Interfaces: []lab.InterfaceCounters{{Name: "to-destination", EgressDropped: 2, EgressBusy: 3 * time.Second}}},
 		{Node: "p/fast", Interfaces: []lab.InterfaceCounters{{Name: "to-source", SentDropped: 1, EgressDropped: 40, EgressBusy: 5 * time.Second}}},
 	}}
+	path.HopNodes[1].Ends = []lab.Device{{Node: "vm2.switch", Interface: "link1"}}
+	reading.Nodes = append(reading.Nodes, lab.NodeCounters{Node: "vm2.switch", Interfaces: []lab.InterfaceCounters{{Name: "link0", SentDropped: 9}, {Name: "link1", SentDropped: 6}}})
+	if got := strings.Join(path.HopNodes[1].At("vm"), " "); got != "vm2.switch:link1 p/fast" {
+		t.Errorf("read are %s", got)
+	}
 	want := []measurement.HopSample{
 		{DroppedPackets: 42, QueueDroppedPackets: 42, ForwardBusy: 3, BackwardBusy: 5},
-		{DroppedPackets: 1},
+		{DroppedPackets: 7},
 	}
 	for i, h := range path.HopNodes {
 		if got, ok := hopSample(h, false, reading, time.Time{}); got != want[i] || !ok {
