@@ -117,7 +117,11 @@ func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measur
 		if t.hole(k) && len(t.path.Pairs) > 1 {
 			continue
 		}
-		f := fingerprint(pair.Expect, seen[k], each[k])
+		own := each[k]
+		if pair.Outer == nil { // what a tunnel carries, it carries both ways
+			own.Flows = t.forward(own.Flows)
+		}
+		f := fingerprint(pair.Expect, seen[k], own)
 		if f.TracedBack = pair.Back != nil; f.TracedBack && f.Why != nil {
 			f.Why.Back = f.Why.Code == measurement.FoundOtherHopCount
 		}
@@ -146,6 +150,25 @@ func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measur
 		return measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundTraceFailed, Text: t.failed[0].Error()}}
 	}
 	return *first
+}
+
+// forward is a flow that tells what the source's kernel knows of the path. The MTU that is
+// known of a flow which the destination sends is that of the way back, and may be another.
+func (t *trial) forward(flows []measurement.Flow) []measurement.Flow {
+	told := func(f measurement.Flow) bool { return f.Final != nil }
+	i := slices.IndexFunc(flows, func(f measurement.Flow) bool { return told(f) && !f.Reverse })
+	if i < 0 {
+		i = slices.IndexFunc(flows, told)
+	}
+	if i < 0 {
+		return nil
+	}
+	flow := flows[i]
+	if flow.Reverse || t.spec.Defaults().Direction == measurement.Receive {
+		final := *flow.Final
+		final.PathMTU, flow.Final = 0, &final
+	}
+	return []measurement.Flow{flow}
 }
 
 // earlier is what the trials of a pair are compared with.

@@ -94,3 +94,31 @@ func TestLearnedFingerprint(t *testing.T) {
 		}
 	}
 }
+
+// The MTU of a path is that of the way there: what the kernel of the destination knows is that
+// of the way back, for which the path is no other.
+func TestMTUOfTheWayBack(t *testing.T) {
+	final := func(mtu int64) *measurement.TCPInfo { return &measurement.TCPInfo{PathMTU: mtu, MSS: 1348} }
+	there, back := measurement.Flow{Final: final(1500)}, measurement.Flow{Final: final(1400)}
+	reverse := back
+	reverse.Reverse = true
+	for _, c := range []struct {
+		direction measurement.Direction
+		flows     []measurement.Flow
+		mtu       int64
+		matches   bool
+	}{
+		{measurement.Send, []measurement.Flow{there}, 1500, true},
+		{measurement.Send, []measurement.Flow{back}, 1400, false}, // sent by the source, whatever it is called
+		{measurement.Receive, []measurement.Flow{back}, 0, true},
+		{measurement.Both, []measurement.Flow{reverse, there}, 1500, true},
+		{measurement.Both, []measurement.Flow{reverse}, 0, true},
+	} {
+		one := &trial{failed: make([]error, 1), spec: measurement.Spec{Kind: measurement.TCP, Direction: c.direction}}
+		one.path.Pairs = []testbed.Pair{{Expect: testbed.Expectation{PathMTUBytes: 1500, Learned: true}}}
+		f := one.fingerprints(make([][]measurement.TraceHop, 1), make([][]measurement.TraceHop, 1), []measurement.Outcome{{Flows: c.flows}})
+		if f.PathMTU != c.mtu || f.Matches != c.matches || f.MSS != 1348 {
+			t.Errorf("%s: %+v", c.direction, f)
+		}
+	}
+}
