@@ -145,7 +145,7 @@ func (l *loader) sameBypass(i int, e *Experiment) {
 // flowLimit refuses tests of more flows than a gateway lets pass: some of them
 // would never be made. Of a crr test the failures are the result.
 func (l *loader) flowLimit(h *FileHop, e *Experiment) {
-	if h.FlowLimit == 0 {
+	if h.FlowLimit == 0 || l.Stored {
 		return
 	}
 	for _, t := range e.Tests {
@@ -164,16 +164,18 @@ func trackedFlows(s measurement.Spec) int {
 	if s.Protocol == measurement.OverUDP {
 		requests = 2 // with their connection
 	}
-	switch s.Kind {
-	case measurement.TCP:
+	switch {
+	case s.Tool == measurement.IPerf3:
+		return flows + 1 // with the one that controls the test
+	case s.Kind == measurement.TCP:
 		return flows
-	case measurement.Load:
+	case s.Kind == measurement.Load:
 		return flows + 2*requests // before the load, and in it
-	case measurement.RR:
+	case s.Kind == measurement.RR:
 		return requests
-	case measurement.UDP, measurement.PPS, measurement.MTU:
+	case s.Kind == measurement.UDP, s.Kind == measurement.PPS, s.Kind == measurement.MTU:
 		return 2 * flows // each with its connection
-	case measurement.FTP:
+	case s.Kind == measurement.FTP:
 		return 1 + 2*flows // two connections of FTP for each, and the test's own
 	}
 	return 1
