@@ -93,8 +93,8 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 						spec := servertest.ShortTCP(flows, direction)
 						spec.Duration *= measurement.Seconds(factor)
 						out, err := probe.Run(servertest.Context(t), probe.Request{Target: addr, Spec: spec}, nil)
-						if err == nil && !swallowed.Load() {
-							return "the flow sent nothing that could be swallowed"
+						if err == nil && swallowed.Load() < 64<<10 { // else it may be what is said in the end
+							return "the flow sent next to nothing that could be swallowed"
 						}
 						// A receiver whose last bytes came late has a whole count, and says what it lacks.
 						lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
@@ -113,11 +113,11 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 }
 
 // startHole forwards everything but what its second connection carries after its
-// first bytes, which it swallows in both directions, and tells whether it did.
-func startHole(t *testing.T, target netip.AddrPort) (*servertest.Forwarder, *atomic.Bool, netip.AddrPort) {
+// first bytes, which it swallows in both directions, and counts these bytes.
+func startHole(t *testing.T, target netip.AddrPort) (*servertest.Forwarder, *atomic.Int64, netip.AddrPort) {
 	t.Helper()
 	const handshake = 4000 // bytes, which in both directions together stay below up to START
-	h, swallowed := &servertest.Forwarder{}, &atomic.Bool{}
+	h, swallowed := &servertest.Forwarder{}, &atomic.Int64{}
 	return h, swallowed, h.Listen(t, target, func(n int, client, server net.Conn) {
 		var passed atomic.Int64
 		pass := func(from, to net.Conn) {
@@ -129,7 +129,7 @@ func startHole(t *testing.T, target netip.AddrPort) (*servertest.Forwarder, *ato
 					return
 				}
 				if total := passed.Add(int64(got)); n == 1 && total > handshake {
-					swallowed.Store(true)
+					swallowed.Add(int64(got))
 					continue // and both ends stay connected
 				}
 				_, _ = to.Write(buf[:got]) // a closed end shows at the next Read
