@@ -119,7 +119,6 @@ func TestPolledConnectorEndsWithItsTransaction(t *testing.T) {
 
 // held is a connector each of whose connections takes 10 ms, but for one, whose SYN is lost.
 type held struct {
-	connector
 	start    time.Time
 	lost     time.Duration // when that one begins, since the start
 	answered bool
