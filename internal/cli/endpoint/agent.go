@@ -241,7 +241,7 @@ func serveAgent(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opt
 	keepBelow(hostinfo.MaxMemoryBytes())
 	listener, err := reach.Listen(ctx, address, reach.ListenerOptions{Token: token, Agent: o, OnCoordinator: visit})
 	if err != nil {
-		return fmt.Errorf("%w; another program may have the port, choose one with --listen ADDRESS:PORT", err)
+		return unbound(err, "--listen ADDRESS:PORT")
 	}
 	fmt.Fprintf(stderr, "agent on %v, end with Ctrl-C\n  serves:   one coordinator at a time, which must prove the token\n  one test: %s\n", listener.Addr(), f.limits())
 	if hint := firewallHint(); hint != "" {

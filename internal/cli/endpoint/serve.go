@@ -214,13 +214,18 @@ func listen(ctx context.Context, server *probe.Server, bind string, port uint16)
 			return listener, nil
 		}
 	}
-	switch {
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return nil, base.Usage(fmt.Errorf("--bind %s is no address of this host: %w", bind, err))
-	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%w; this user may not have port %d, choose one from 1024 up with --port", err, port)
 	}
-	return nil, fmt.Errorf("%w; another program may have port %d, choose one with --port", err, port)
+	return nil, unbound(err, "--port")
+}
+
+// unbound says what to do about a port that could not be bound, and how to choose another.
+func unbound(err error, choose string) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; this user may not have that port, choose one from 1024 up with %s", err, choose)
+	}
+	return fmt.Errorf("%w; another program may have the port, choose one with %s", err, choose)
 }
 
 // endWith ends a server when ctx does: at once, or after SIGTERM when drain has
