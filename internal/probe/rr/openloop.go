@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -304,11 +305,11 @@ func (p *pipeline) countUnsent() {
 func (p *pipeline) facts() []string {
 	var facts []string
 	if p.late > 0 && p.period > 0 {
-		facts = append(facts, fmt.Sprintf("%d requests left more than %v after their intended time, the latest %v: latency counts from the intended time",
-			p.late, lateAfter, p.latest.Round(time.Microsecond)))
+		facts = append(facts, fmt.Sprintf("%s left more than %v after the intended time, the latest %v: latency counts from the intended time",
+			quantity.Count(int(p.late), "request"), lateAfter, p.latest.Round(time.Microsecond)))
 	}
 	if p.unsent > 0 {
-		facts = append(facts, fmt.Sprintf("overload: %d requests that were due could not be sent, because too many were unanswered or this end was too slow; in the percentiles they count as never answered", p.unsent))
+		facts = append(facts, fmt.Sprintf("overload: %s due could not be sent, because too many were unanswered or this end was too slow; in the percentiles these count as never answered", quantity.Count(int(p.unsent), "request")))
 	}
 	if p.silent {
 		facts = append(facts, fmt.Sprintf("what was not answered %v after the last request counts as lost", p.drain))
