@@ -12,7 +12,8 @@ func TestPairsInTunnels(t *testing.T) {
 	l, paths := startExperiment(t, labtest.PairsInTunnels())
 	for k := range 2 {
 		p := paths[1].Of(k)
-		text := must(t, l, p.SourceNode, "ping", "-n", "-c", "2", "-i", "0.05", "-W", "5", "-M", "do", "-s", "1422", p.Destination.String())
+		// With -w it goes on until two were answered; -W is two round trips once one was.
+		text := must(t, l, p.SourceNode, "ping", "-n", "-c", "2", "-i", "0.05", "-w", "10", "-M", "do", "-s", "1422", p.Destination.String())
 		if !strings.Contains(text, "2 received") || !strings.Contains(text, "ttl=64 ") {
 			t.Errorf("a packet of the tunnel's MTU, pair %d:\n%s", k+1, text)
 		}
