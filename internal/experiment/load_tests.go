@@ -82,6 +82,17 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 	if spec.LossBound > 0 && pairs > 1 && !l.Stored { // no step of one search is at the time of another's
 		l.Wrong(at("loss_bound"), "leave it out and give a rate, or leave out the pairs", "test %q searches for a rate, and each of %d pairs would do so by itself", f.Name, pairs)
 	}
+	k, _ := kind.Of(spec.Kind)
+	for _, latency := range k.Latencies {
+		if asked := latency.Asked(spec) * float64(pairs); asked < kind.FewestRoundTrips && len(l.file.Paths) > 1 && !l.Stored {
+			of := "count"
+			if spec.RequestsPerSecond > 0 {
+				of = "requests_per_second"
+			}
+			l.Wrong(at(of), fmt.Sprintf("have it ask for %d at least", kind.FewestRoundTrips), "test %q asks for %s, which are too few for a median, so that none of its trials would count", f.Name, quantity.Count(int(asked), "round trip"))
+			break
+		}
+	}
 	for _, o := range kind.Options() {
 		v, ok := o.Get(spec).(float64)
 		if !ok || v == 0 || o.LeastScaled == 0 {

@@ -86,8 +86,6 @@ const (
 	// shortTransfer is the time below which a file is through before TCP has
 	// found the path's rate.
 	shortTransfer = 0.5
-	// minimumRoundTrips below which no median is taken.
-	minimumRoundTrips = 10
 )
 
 // Judge applies the gates to one trial. testErr is why the test itself failed,

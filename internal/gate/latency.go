@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"math"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/kind"
@@ -15,8 +14,8 @@ func (j *judge) latency(l kind.Latency) {
 		j.broken("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoAnswers, Part: part})
 		return
 	}
-	if d.Samples < minimumRoundTrips {
-		f := measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: minimumRoundTrips}
+	if d.Samples < kind.FewestRoundTrips {
+		f := measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: kind.FewestRoundTrips}
 		if j.spec.Kind == measurement.RR && j.spec.RequestsPerSecond == 0 && d.Unanswered > 0 {
 			f.Of = int(d.Due()) // each that was lost took the time of many
 		}
@@ -32,19 +31,9 @@ func (j *judge) latency(l kind.Latency) {
 	}
 }
 
-// askedEnough says that a test asks for as many round trips as a median takes. How many are
-// due by a clock is the test's; where each answer releases the next request, it is the path's.
+// askedEnough says that a test asks for as many round trips as a median takes.
 func (j *judge) askedEnough(l kind.Latency) bool {
-	s, asked := j.spec, math.Inf(1)
-	switch {
-	case s.Kind == measurement.Ping:
-		asked = float64(s.Count)
-	case s.RequestsPerSecond > 0 && l.Idle:
-		asked = s.RequestsPerSecond * float64(s.IdleDuration)
-	case s.RequestsPerSecond > 0:
-		asked = s.RequestsPerSecond * float64(s.Duration)
-	}
-	return asked*float64(j.limits.pairs()) >= minimumRoundTrips
+	return l.Asked(j.spec)*float64(j.limits.pairs()) >= kind.FewestRoundTrips
 }
 
 // tookTime says that the round trips of an rr test took the time they had, or that

@@ -5,7 +5,11 @@
 // is package probe's.
 package kind
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"math"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
 
 // Kind is a kind of test.
 type Kind struct {
@@ -69,6 +73,23 @@ func (l Latency) Of(o measurement.Outcome) *measurement.Distribution {
 		return o.IdleLatency
 	}
 	return o.Latency
+}
+
+// FewestRoundTrips is how many a median is taken of at least.
+const FewestRoundTrips = 10
+
+// Asked is how many round trips a test asks for. How many are due by a clock is the test's;
+// where each answer releases the next request, it is the path's, and there is no end to them.
+func (l Latency) Asked(s measurement.Spec) float64 {
+	switch {
+	case s.Kind == measurement.Ping:
+		return float64(s.Count)
+	case s.RequestsPerSecond > 0 && l.Idle:
+		return s.RequestsPerSecond * float64(s.IdleDuration)
+	case s.RequestsPerSecond > 0:
+		return s.RequestsPerSecond * float64(s.Duration)
+	}
+	return math.Inf(1)
 }
 
 // Gate is a judgement of a metric.
