@@ -82,7 +82,10 @@ func (l *loader) balanced(f *FilePath, p Path, e *Experiment) {
 // sessions refuses tests whose connections belong to one server, where a load balancer spreads
 // them over several. Such trials failed by chance, for which the path was blamed.
 func (l *loader) sessions(field *FileHop, h Hop, e *Experiment) {
-	i := slices.IndexFunc(e.Tests, func(t Test) bool { return t.Spec.Kind == measurement.FTP || t.Spec.Tool == measurement.IPerf3 })
+	i := slices.IndexFunc(e.Tests, func(t Test) bool {
+		k, _ := kind.Of(t.Spec.Kind)
+		return k.OneServer || t.Spec.Tool == measurement.IPerf3
+	})
 	if i >= 0 && h.Backends > 1 && !l.Stored {
 		l.Wrong(&field.Type, "write backends: 1, or leave out the test", "the load balancer %q spreads the connections of test %q over %d back ends, and all of them belong to one", h.Name, e.Tests[i].Name, h.Backends)
 	}
@@ -149,36 +152,12 @@ func (l *loader) flowLimit(h *FileHop, e *Experiment) {
 		return
 	}
 	for _, t := range e.Tests {
-		if flows := trackedFlows(t.Spec) * max(e.Pairs, 1); flows > h.FlowLimit {
+		if flows := kind.TrackedFlows(t.Spec) * max(e.Pairs, 1); flows > h.FlowLimit {
 			l.Wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
 				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
 			return
 		}
 	}
-}
-
-// trackedFlows is how many flows a gateway sees of a test of one pair; of crr, whose failures
-// are the result, one.
-func trackedFlows(s measurement.Spec) int {
-	flows, requests := kind.Connections(s), 1
-	if s.Protocol == measurement.OverUDP {
-		requests = 2 // with their connection
-	}
-	switch {
-	case s.Tool == measurement.IPerf3:
-		return flows + 1 // with the one that controls the test
-	case s.Kind == measurement.TCP:
-		return flows
-	case s.Kind == measurement.Load:
-		return flows + 2*requests // before the load, and in it
-	case s.Kind == measurement.RR:
-		return requests
-	case s.Kind == measurement.UDP, s.Kind == measurement.PPS, s.Kind == measurement.MTU:
-		return 2 * flows // each with its connection
-	case s.Kind == measurement.FTP:
-		return 1 + 2*flows // two connections of FTP for each, and the test's own
-	}
-	return 1
 }
 
 // maxFlowsOfPairs bounds the flows of all pairs of a test together, of each of which a trial

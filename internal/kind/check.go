@@ -124,6 +124,23 @@ func Connections(s measurement.Spec) int {
 	return n
 }
 
+// TrackedFlows is how many flows a hop that tracks connections sees of a test of one pair,
+// those that control it included.
+func TrackedFlows(s measurement.Spec) int {
+	flows, each := Connections(s), 1
+	if OverUDP(s) {
+		each = 2 // with its connection
+	}
+	k, _ := Of(s.Kind)
+	switch {
+	case s.Tool == measurement.IPerf3:
+		return flows + 1 // with the one that controls the test
+	case k.tracked != nil:
+		return k.tracked(flows, each)
+	}
+	return flows * each
+}
+
 func checkPorts(s measurement.Spec, p *Problems) {
 	flows := Connections(s)
 	if last := s.SourcePort + flows - 1; s.SourcePort > 0 && last > maxPort {

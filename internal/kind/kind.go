@@ -28,6 +28,8 @@ type Kind struct {
 	// Streams says that its payload is that of TCP connections whose window and
 	// congestion control an experiment's endpoints decide.
 	Streams bool
+	// OneServer says that all connections of a test belong to one server.
+	OneServer bool
 	// Implied says that flags alone can choose this kind; the first of All that
 	// takes all flags is meant, as for iperf3.
 	Implied bool
@@ -51,6 +53,9 @@ type Kind struct {
 	// SharesOf is the metric of how many packets or connections a second the shares of a
 	// trial are of, such as that of those lost; empty for its round trips.
 	SharesOf string
+	// tracked is how many flows a hop that tracks connections sees of a test of so many, where
+	// it is not each of them: over UDP each of what it sends is two.
+	tracked func(flows, each int) int
 	// check compares the values of a complete spec with each other.
 	check func(measurement.Spec, *Problems)
 }
@@ -82,7 +87,7 @@ const FewestRoundTrips = 10
 // where each answer releases the next request, it is the path's, and there is no end to them.
 func (l Latency) Asked(s measurement.Spec) float64 {
 	switch {
-	case s.Kind == measurement.Ping:
+	case s.Count > 0:
 		return float64(s.Count)
 	case s.RequestsPerSecond > 0 && l.Idle:
 		return s.RequestsPerSecond * float64(s.IdleDuration)

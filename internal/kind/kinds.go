@@ -63,6 +63,7 @@ var kinds = []Kind{
 	{
 		Name: crr, Doc: "connect, request, response, close: rate of new connections",
 		Title: "connections", Flow: "connection", Several: " at a time",
+		tracked:   func(int, int) int { return 1 }, // its failures are the result
 		Latencies: []Latency{{Label: "transaction time", Metrics: "transaction"}},
 		Figures: []string{
 			"connections_per_second", "connect_p50_seconds", "transaction_p50_seconds", "transaction_p99_seconds", "failed_connections_count",
@@ -75,6 +76,7 @@ var kinds = []Kind{
 	{
 		Name: load, Doc: "latency of the idle path, then under the load of TCP flows", Title: "RTT under load",
 		Fills: true, Streams: true, check: checkLoad,
+		tracked:   func(flows, each int) int { return flows + 2*each }, // requests before the load, and in it
 		Latencies: []Latency{{Label: "RTT", Part: "idle", Idle: true, Metrics: "idle_rtt"}, {Label: "RTT", Part: "loaded", Metrics: "loaded_rtt"}},
 		Figures: []string{
 			"loaded_rtt_p50_seconds", "loaded_rtt_p99_seconds", "idle_rtt_p50_seconds", "responsiveness_per_minute", "load_bits_per_second", "loss_fraction",
@@ -85,7 +87,8 @@ var kinds = []Kind{
 	},
 	{
 		Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, verified by a digest", Flow: "segment",
-		Implied: true, check: checkFTP,
+		Implied: true, OneServer: true, check: checkFTP,
+		tracked: func(flows, _ int) int { return 2*flows + 1 }, // sessions and their data, and the test's own
 		Figures: []string{"goodput_bits_per_second", "file_bytes", "transfer_seconds"},
 		Details: []string{"transfer_seconds", "retransmitted_segments", "cpu_seconds_per_byte"},
 		Watched: []string{"goodput_bits_per_second"},
