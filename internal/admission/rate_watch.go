@@ -32,9 +32,11 @@ type movedSum struct {
 	bytes    int64
 }
 
-// Look takes what a test had moved at a time since its start.
-func (w *RateWatch) Look(at time.Duration, bytes int64) {
-	sum := movedSum{at, at, bytes}
+// Exceeds takes what a test had moved at a time since its start, and says whether that was more
+// over the last looks than a bound, in bit/s, and a burst, in bytes, allow, and at which rate
+// over how long.
+func (w *RateWatch) Exceeds(at time.Duration, moved int64, limit, burst float64) (bitsPerSecond float64, over time.Duration, exceeds bool) {
+	sum := movedSum{at, at, moved}
 	if at-w.looked > RateTick+lookSlack {
 		sum.from = w.looked
 	}
@@ -42,15 +44,10 @@ func (w *RateWatch) Look(at time.Duration, bytes int64) {
 	if w.sums = append(w.sums, sum); len(w.sums) > rateTicks+1 {
 		w.sums = w.sums[1:]
 	}
-}
-
-// Exceeds says whether more was moved over the last looks than a bound, in bit/s, and a burst,
-// in bytes, allow, and at which rate over how long.
-func (w *RateWatch) Exceeds(limit, burst float64) (bitsPerSecond float64, over time.Duration, exceeds bool) {
 	last := len(w.sums) - 1
 	if last < 2 {
 		return 0, 0, false
 	}
-	bytes, over := float64(w.sums[last].bytes-w.sums[0].bytes), w.sums[last].at-w.sums[0].from
+	bytes, over := float64(moved-w.sums[0].bytes), at-w.sums[0].from
 	return bytes * 8 / over.Seconds(), over.Round(RateTick / 10), (bytes-burst)*8 > limit*RateTolerance*over.Seconds()
 }

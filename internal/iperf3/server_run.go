@@ -145,9 +145,8 @@ func (w *watch) compare(at time.Duration, moved int64) error {
 	if limit <= 0 {
 		return nil
 	}
-	w.rate.Look(at, moved)
 	// Clients pace whole blocks.
-	if rate, over, exceeds := w.rate.Exceeds(limit, min(w.params.Len*float64(w.params.streams()), admission.RateBurst)); exceeds {
+	if rate, over, exceeds := w.rate.Exceeds(at, moved, limit, min(w.params.Len*float64(w.params.streams()), admission.RateBurst)); exceeds {
 		return refuse(codeTotalRate, "%.0f bit/s over %v, this server allows %.0f", rate, over, limit)
 	}
 	return nil

@@ -187,9 +187,8 @@ func (m *Meter) wrong(turn int) error {
 	moved, unpaced := m.sum()
 	now := time.Now()
 	if m.limit > 0 {
-		m.unpaced.Look(now.Sub(m.began), unpaced)
 		limit := m.unpacedLimit()
-		if rate, over, exceeds := m.unpaced.Exceeds(limit, admission.RateBurst); exceeds {
+		if rate, over, exceeds := m.unpaced.Exceeds(now.Sub(m.began), unpaced, limit, admission.RateBurst); exceeds {
 			return Refusal(Limit, "the test moved %s over %v, and this end allows %s (--max-rate): give a lower --rate",
 				BitRate(rate+m.limit-limit), over, BitRate(m.limit))
 		}
