@@ -75,7 +75,7 @@ func TestBrokenTrialsOfARunWithoutAPair(t *testing.T) {
 	}
 }
 
-// What the path breaks is held against what its baseline breaks, and both are told: as many
+// What the path breaks is compared with what its baseline breaks, and both are told: as many
 // trials as before are more, where the baseline breaks none any more.
 func TestBrokenTrialsOfTheBaselineAreTold(t *testing.T) {
 	run := func(seed int) *result.Result {

@@ -200,7 +200,7 @@ func TestPublishedCounts(t *testing.T) {
 	}
 }
 
-// A figure of another study is not held against the baseline that the experiment's own study
+// A figure of another study is not compared with the baseline that the experiment's own study
 // has: nobody published such a ratio.
 func TestFigureOfAnotherStudyHasNoBaseline(t *testing.T) {
 	r := publishedRun(true)

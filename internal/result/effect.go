@@ -43,7 +43,7 @@ type Effect struct {
 	BrokenAlone          int `json:"broken_alone,omitempty"`
 	ReferenceBrokenAlone int `json:"reference_broken_alone,omitempty"`
 	// BaselineBroken and ReferenceBaselineBroken are, of a change, the trials that the baseline
-	// broke in Run and in ReferenceRun: what the path breaks is held against them.
+	// broke in Run and in ReferenceRun, with which what the path broke is compared.
 	BaselineBroken          int `json:"baseline_broken,omitempty"`
 	ReferenceBaselineBroken int `json:"reference_baseline_broken,omitempty"`
 	Missing                 int `json:"missing,omitempty"`
@@ -147,7 +147,7 @@ type Indication struct {
 
 // Collapse is a part of the path's trials that fell far below the others.
 type Collapse struct {
-	Trials int `json:"trials"` // of Effect.N
+	Trials int `json:"trials"` // of those that count
 	// ReferenceTrials are those of the baseline; of a change, of the path in ReferenceRun.
 	ReferenceTrials int `json:"reference_trials,omitempty"`
 	// Worst is the ratio of the worst of them to its partner.
