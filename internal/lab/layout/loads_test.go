@@ -1,18 +1,21 @@
 package layout
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/strict"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -48,21 +51,90 @@ func TestFilesThatLoadCanBeBuilt(t *testing.T) {
 	}
 }
 
-// hopKeys are keys of hops with values that are good by themselves.
-var hopKeys = map[string]string{
-	"delay": "1ms", "loss": "1%", "reorder": "1%, reorder_by: 1ms", "rate": "1Mbit, queue: 10kB", "per_flow_rate": "1Mbit", "mtu": "1400B", "measure_kernel_cpu": "true",
-	"silent": "true", "one_way": "true", "rules": "3", "instances": "3", "scale_out": "{at: 1s, instances: 5}", "mode": "deny",
-	"inspect_rate": "1Mbit", "translate": "both", "silent_hops": "2", "backends": "3", "flow_limit": "1000",
+// hopKey is a key of a hop with a value that is good by itself, or with the key that it needs.
+type hopKey struct{ name, value, needs string }
+
+// hopKeys are the keys of a hop that say what it does, each with a value that is not its
+// default.
+func hopKeys(t *testing.T) []hopKey {
+	t.Helper()
+	needs := map[string]string{"jitter": "delay", "reorder_by": "reorder", "queue": "rate"}
+	values := map[reflect.Type]string{
+		reflect.TypeFor[bool](): "true", reflect.TypeFor[strict.TimeText](): "1ms", reflect.TypeFor[strict.FractionText](): "1%",
+		reflect.TypeFor[strict.RateText](): "1Mbit", reflect.TypeFor[strict.SizeText](): "1400B",
+		reflect.TypeFor[strict.LineText](): "missing.rules", reflect.TypeFor[*experiment.FileScaleOut](): "{at: 1s, instances: 15}",
+	}
+	hop := reflect.TypeFor[experiment.FileHop]()
+	var keys []hopKey
+	for i, name := range strict.KeysOf(hop) {
+		if name == "type" || name == "name" {
+			continue
+		}
+		field := hop.Field(i)
+		value := values[field.Type]
+		for rule := range strings.SplitSeq(field.Tag.Get("jsonschema"), ",") {
+			if last, found := strings.CutPrefix(rule, "enum="); found {
+				value = last
+			}
+			if least, found := strings.CutPrefix(rule, "minimum="); found {
+				n, err := strconv.Atoi(least)
+				testutil.OK(t, err)
+				value = strconv.Itoa(n + 9)
+			}
+		}
+		if value == "" {
+			t.Errorf("no value of the key %s, %v, is known", name, field.Type)
+		}
+		keys = append(keys, hopKey{name, value, needs[name]})
+	}
+	return keys
+}
+
+// What a file says of a hop is not read and then forgotten: each key of each type that
+// takes it changes what the lab builds.
+func TestEveryKeyOfAHopChangesTheLab(t *testing.T) {
+	lay := func(hop string) string {
+		t.Helper()
+		text := "format: hopbench.experiment/1\nname: key\nsource: a\ndestination: b\nbaseline: p\n" +
+			"endpoints: [{name: a}, {name: b}]\ntests: [{name: t, kind: rr}]\npaths:\n" +
+			"  - {name: p, hops: [{type: link}]}\n  - {name: q, hops: [" + hop + "]}\n"
+		e, err := experiment.Load("key.yaml", []byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", hop, err)
+		}
+		built, paths, err := FromExperiment(e)
+		if err != nil {
+			return err.Error() // the file of rules that is not there
+		}
+		lab, err := json.Marshal([]any{built, paths})
+		testutil.OK(t, err)
+		return string(lab)
+	}
+	values := make(map[string]string)
+	for _, key := range hopKeys(t) {
+		values[key.name] = key.value
+		for _, hopType := range experiment.HopTypesOf(key.name) {
+			hop := fmt.Sprintf("{type: %s, name: h", hopType)
+			if key.needs != "" {
+				hop += fmt.Sprintf(", %s: %s", key.needs, values[key.needs])
+			}
+			if without, with := lay(hop+"}"), lay(fmt.Sprintf("%s, %s: %s}", hop, key.name, key.value)); without == with {
+				t.Errorf("the lab of a %s is the same with %s: %s", hopType, key.name, key.value)
+			}
+		}
+	}
 }
 
 // randomExperiment has paths of any hops, with a fifth of the keys that each may
 // have, and variants that bypass any of them.
-func randomExperiment(random *rand.Rand) string {
+func randomExperiment(random *rand.Rand, keys []hopKey) string {
 	var b strings.Builder
-	some := func(key, value string) {
-		if random.IntN(5) == 0 {
+	some := func(key, value string) bool {
+		written := random.IntN(5) == 0
+		if written {
 			fmt.Fprintf(&b, ", %s: %s", key, value)
 		}
+		return written
 	}
 	b.WriteString("format: hopbench.experiment/1\nname: random\nsource: a\ndestination: b\nbaseline: p0\nendpoints:\n")
 	for _, name := range []string{"a", "b"} {
@@ -88,9 +160,11 @@ func randomExperiment(random *rand.Rand) string {
 			types := experiment.HopTypes()
 			hopType := types[random.IntN(len(types))]
 			fmt.Fprintf(&b, "      - {type: %s, name: h%d", hopType, h)
-			for _, key := range slices.Sorted(maps.Keys(hopKeys)) {
-				if slices.Contains(experiment.HopTypesOf(key), hopType) {
-					some(key, hopKeys[key])
+			written := make(map[string]bool)
+			for _, key := range keys {
+				// A file of rules that is not there ends the build too soon.
+				if key.name != "rule_file" && (key.needs == "" || written[key.needs]) && slices.Contains(experiment.HopTypesOf(key.name), hopType) {
+					written[key.name] = some(key.name, key.value)
 				}
 			}
 			b.WriteString("}\n")
@@ -105,10 +179,10 @@ func randomExperiment(random *rand.Rand) string {
 // Rules about hops that go together are the loader's: the lab can build whatever
 // it accepts.
 func TestWhateverLoadsCanBeBuilt(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
+	random, keys := rand.New(rand.NewPCG(3, 4)), hopKeys(t)
 	loaded := 0
 	for range 400 {
-		text := randomExperiment(random)
+		text := randomExperiment(random, keys)
 		if e, err := experiment.Load("random.yaml", []byte(text)); err == nil {
 			loaded++
 			builds(t, e, text)
