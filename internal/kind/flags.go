@@ -13,7 +13,9 @@ type Flag struct {
 	Doc         string
 	Default     string // what holds without it, where that needs saying
 	Type        Type
-	Words       []string // of a Word
+	// Least is the smallest value where 0 would be taken for the default, else empty.
+	Least string
+	Words []string // of a Word
 	// Shared flags do not say which kind of test is meant.
 	Shared bool
 	// Excludes is a flag that cannot stand beside it.
@@ -42,8 +44,12 @@ func Flags() []Flag {
 			if o.Type == Truth {
 				fallback = ""
 			}
+			least := ""
+			if o.Limits.Least > 0 && slices.ContainsFunc(o.Kinds, o.hasDefault) {
+				least = o.Format(o.Limits.Least)
+			}
 			flags = append(flags, Flag{
-				Name: o.Flag, Short: o.Short, Aliases: o.Aliases, Doc: o.Doc, Default: fallback, Type: o.Type, Words: o.AllWords(), Shared: o.Shared,
+				Name: o.Flag, Short: o.Short, Aliases: o.Aliases, Doc: o.Doc, Default: fallback, Type: o.Type, Least: least, Words: o.AllWords(), Shared: o.Shared,
 				Settings: []Setting{{Kinds: o.Kinds, Options: []string{o.Name}}},
 			})
 		}

@@ -144,6 +144,12 @@ func (o Option) Set(s *measurement.Spec, value any) {
 // IsZero says whether a value is that of an option that is left out.
 func IsZero(value any) bool { return reflect.ValueOf(value).IsZero() }
 
+// hasDefault says whether tests of a kind have a value of their own when none is written.
+func (o Option) hasDefault(name measurement.Kind) bool {
+	k, _ := Of(name)
+	return !IsZero(o.Get(k.Defaults()))
+}
+
 // DefaultText says what holds when the option is left out: "10s; rr, crr 1s".
 func (o Option) DefaultText() string {
 	return o.byKind(func(k Kind) string {

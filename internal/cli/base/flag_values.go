@@ -56,6 +56,9 @@ func (v *OptionValue) Set(text string) (err error) {
 		}[v.Flag.Type]
 		v.Value, err = parse(text)
 	}
+	if err == nil && v.Value == 0.0 && v.Flag.Least != "" {
+		err = fmt.Errorf("write %s or more, or leave it out", v.Flag.Least)
+	}
 	return err
 }
 

@@ -2,12 +2,28 @@ package base
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
+
+// A 0 that would be taken for the default is refused; others are iperf3's word for none.
+func TestZeroIsNotTheDefault(t *testing.T) {
+	refused := map[string]string{"duration": "10ms", "omit": "1ns", "timeout": "1ms", "count": "1", "file": "1B"}
+	for _, f := range kind.Flags() {
+		v := OptionValue{Flag: f}
+		err := v.Set("0")
+		if least := refused[f.Name]; least != "" && (err == nil || err.Error() != "write "+least+" or more, or leave it out") {
+			t.Errorf("--%s 0: got %v, want %s", f.Name, err, least)
+		}
+		if slices.Contains([]string{"bitrate", "window", "interval", "dscp"}, f.Name) && err != nil {
+			t.Errorf("--%s 0: %v", f.Name, err)
+		}
+	}
+}
 
 // read reads a value as a flag of the type does.
 func read(t kind.Type, text string) (any, error) {
