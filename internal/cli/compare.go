@@ -128,6 +128,13 @@ func (f compareFlags) comparison(ctx context.Context, args []string, tell live.S
 		if err != nil {
 			return nil, err
 		}
+		// One run twice would say that runs hardly differ.
+		again := func(other analysis.LabelledRun) bool {
+			return other.Result.Started.Equal(r.Started) && other.Result.Seed == r.Seed
+		}
+		if j := slices.IndexFunc(all, again); j >= 0 && len(f.reference) > 0 {
+			return nil, base.Usage(fmt.Errorf("%s and %s are the same run; --reference compares groups of different runs", slices.Concat(f.reference, args)[j], arg))
+		}
 		tell.Note("%s read", arg)
 		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: r}
 		all = append(all, run)

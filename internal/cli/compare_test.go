@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -35,9 +36,9 @@ func writeRun(t *testing.T, rate float64) string {
 			{ID: "E5.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9, Kind: result.FigurePlanted},
 			{ID: "E5.2", Path: "one-appliance", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: &tolerance, Kind: result.FigurePredicted},
 		}},
-		Testbed: result.Testbed{Kind: "lab", Relative: true},
-		Paths:   []result.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
-		Tests:   []result.TestInfo{{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}},
+		Seed: rand.Uint64(), Testbed: result.Testbed{Kind: "lab", Relative: true},
+		Paths: []result.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
+		Tests: []result.TestInfo{{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}},
 	}
 	for block := 1; block <= 8; block++ {
 		for _, path := range r.Paths {
@@ -68,6 +69,9 @@ func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 
 func TestCompareStatus(t *testing.T) {
 	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
+	three := func(rate float64) string {
+		return strings.Join([]string{writeRun(t, rate), writeRun(t, rate), writeRun(t, rate)}, ",")
+	}
 	empty, other := t.TempDir(), filepath.Join(t.TempDir(), "other.json")
 	testutil.OK(t, os.WriteFile(other, []byte(`{"format": "something/1"}`), 0o666))
 	text := filepath.Join(t.TempDir(), "text.json")
@@ -88,8 +92,9 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{slow, good, "--fail-on", "cost"}, 0, "better", ""},
 		{[]string{good, good, "--fail-on", "not-shown-equal"}, 0, "no change", ""},
 		{[]string{good, slow, "--fail-on", "not-shown-equal"}, 3, "worse", "worse than in A"},
-		{[]string{"--reference", strings.Join([]string{good, good, good}, ","), slow, slow, slow, "--fail-on", "cost"}, 3, "over 3 and 3 runs", "D–F compared with A–C"},
+		{append([]string{"--reference", three(0.356e9), "--fail-on", "cost"}, strings.Split(three(0.2e9), ",")...), 3, "over 3 and 3 runs", "D–F compared with A–C"},
 		{[]string{"--reference", good, slow}, 2, "", "at least 3 each"},
+		{[]string{"--reference", three(0.356e9), good, slow, good}, 2, "", good + " and " + good + " are the same run"},
 		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published and measured, B", "B: E5.2"},
 		{[]string{good, "--markdown"}, 0, "| row | path |", ""},
 		{[]string{good, "--published", "e5.2"}, 0, "E5.2", ""},
