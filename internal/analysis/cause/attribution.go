@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -71,7 +72,7 @@ func Attribute(run Run, opts Options) []result.Attribution {
 		from := len(out)
 		for _, t := range run.Tests {
 			trials := run.Trials(p.Name, t.Name)
-			if (t.Spec.Kind != measurement.TCP && t.Spec.Kind != measurement.Load) || t.Explains != "" || len(trials) == 0 {
+			if k, _ := kind.Of(t.Spec.Kind); !k.Limits || t.Explains != "" || len(trials) == 0 {
 				continue
 			}
 			a := average(trials, t.Spec.Defaults(), opts)
@@ -223,6 +224,12 @@ type end struct {
 	measurement.End
 	cpu, thread, link, cap result.Cause
 	egressBitsPerSecond    float64 // on the wire, 0 for no cap
+}
+
+// measured is from when to when a trial was measured, from the start of its samples: for
+// as long as the test asked for, or until its file was there.
+func measured(t measurement.Trial, spec measurement.Spec) (from, to measurement.Seconds) {
+	return t.Warmup, t.Warmup + cmp.Or(spec.Duration, measurement.Seconds(t.Metrics["transfer_seconds"]))
 }
 
 // directionsOf divides a trial's flows by the end that sends.

@@ -41,12 +41,11 @@ func (h hopFacts) ofFlowRate() string { return cmp.Or(h.parts.FlowRate, h.name) 
 
 // hopsOf reads the hops' counters over the measured time.
 func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts {
-	from := float64(t.Warmup)
-	to := from + float64(spec.Duration)
+	from, to := measured(t, spec)
 	var out []hopFacts
 	var carrying []float64 // of each, how many instances carried something
 	for _, series := range t.HopSeries {
-		samples := within(series.Samples, from, to)
+		samples := within(series.Samples, float64(from), float64(to))
 		if len(samples) < 2 {
 			continue
 		}

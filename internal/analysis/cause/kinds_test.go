@@ -13,7 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// The flows of a load test are accounted for like those of a tcp test, and
+// The flows of a load or ftp test are accounted for like those of a tcp test, and
 // datagrams not at all.
 func TestAttributionByKind(t *testing.T) {
 	windowLimited := flow{window: 0.97, busy: 1, inFlight: 133e3, cwnd: 400e3, rtt: 3.0e-3, minRTT: 2.99e-3, pacing: 2e9}
@@ -22,7 +22,7 @@ func TestAttributionByKind(t *testing.T) {
 		metric string
 		want   int
 	}{
-		{measurement.TCP, goodput, 1}, {measurement.Load, "load_bits_per_second", 1},
+		{measurement.TCP, goodput, 1}, {measurement.Load, "load_bits_per_second", 1}, {measurement.FTP, goodput, 1},
 		{measurement.UDP, goodput, 0}, {measurement.PPS, "packets_per_second", 0}, {measurement.CRR, "connections_per_second", 0},
 	} {
 		trial := trialOf("hop", "it", c.metric, 355e6)
@@ -34,6 +34,24 @@ func TestAttributionByKind(t *testing.T) {
 		if len(a) == 1 && !strings.Contains(plain(words.Attribution(a[0], "")), "allow 355 Mbit/s") {
 			t.Errorf("%s: %q", c.kind, words.Attribution(a[0], ""))
 		}
+	}
+}
+
+// A file is measured until it is there: what a hop counts behind that is not of the test.
+func TestHopsCountUntilTheFileIsThere(t *testing.T) {
+	queueing := flow{busy: 1, inFlight: 390e3, cwnd: 400e3, rtt: 30e-3, minRTT: 3e-3}
+	trial := trialOf("hop", "it", goodput, 50e6)
+	trial.Metrics["transfer_seconds"] = 1
+	trial.Flows = []measurement.Flow{queueing.build()}
+	hop := measurement.HopSeries{Name: "fw"}
+	for i := range 40 {
+		at := measurement.Seconds(i) * 0.1
+		hop.Samples = append(hop.Samples, measurement.HopSample{At: at, BackwardBusy: min(at, 1), BackwardPackets: float64(i)})
+	}
+	trial.HopSeries = []measurement.HopSeries{hop}
+	a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
+	if a.Shares[result.CauseHopRate] < 0.9 || a.Hop != "fw" {
+		t.Errorf("%q: %v", words.Attribution(a, ""), a.Shares)
 	}
 }
 

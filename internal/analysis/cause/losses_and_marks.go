@@ -196,8 +196,9 @@ func steady(t measurement.Trial, spec measurement.Spec) bool {
 	if t.Throughput == nil || t.Throughput.Width <= 0 {
 		return false
 	}
-	first := int(math.Round(float64(t.Warmup / t.Throughput.Width)))
-	last := min(len(t.Throughput.Bytes), first+int(math.Round(float64(spec.Duration/t.Throughput.Width))))
+	from, to := measured(t, spec)
+	first := int(math.Round(float64(from / t.Throughput.Width)))
+	last := min(len(t.Throughput.Bytes), int(math.Round(float64(to/t.Throughput.Width))))
 	if last-first < steadySlots {
 		return false
 	}
