@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -112,15 +113,7 @@ func pacesItself(congestionControl string) bool { return strings.HasPrefix(conge
 // nearest to the end of the warm-up, and the last.
 func window(f measurement.Flow, warmup measurement.Seconds) (start, end measurement.TCPInfo, inside []measurement.TCPInfo) {
 	samples := slices.Clone(f.Info)
-	slices.SortStableFunc(samples, func(a, b measurement.TCPInfo) int {
-		switch {
-		case a.At < b.At:
-			return -1
-		case a.At > b.At:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(samples, func(a, b measurement.TCPInfo) int { return cmp.Compare(a.At, b.At) })
 	// At the very start of the flow every counter is zero.
 	for i, s := range samples {
 		if math.Abs(float64(s.At-warmup)) <= math.Abs(float64(start.At-warmup)) {
