@@ -166,7 +166,7 @@ func printRatio(path string, logs []float64) {
 	if i, ok := statistics.SignedRankInterval(walsh, len(logs), 0.95); ok {
 		between = fmt.Sprintf("%.4f to %.4f", math.Exp(i.Low), math.Exp(i.High))
 	}
-	fmt.Printf("| %s | %.4f | %s | %d |\n", path, math.Exp(statistics.HodgesLehmann(walsh)), between, len(logs))
+	fmt.Printf("| %s | %.4f | %s | %d |\n", path, math.Exp(statistics.MedianOfSorted(walsh)), between, len(logs))
 }
 
 // ofLab does a run in a lab, by the same program and in the same way.

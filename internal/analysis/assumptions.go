@@ -21,7 +21,7 @@ func (c *costEstimate) testDrift() {
 		index[i] = float64(b)
 	}
 	first, second := c.effects[:n/2], c.effects[n-n/2:]
-	from, to := statistics.HodgesLehmann(statistics.WalshAverages(first)), statistics.HodgesLehmann(statistics.WalshAverages(second))
+	from, to := statistics.HodgesLehmann(first), statistics.HodgesLehmann(second)
 	c.Drift = &result.Drift{HalvesP: statistics.RankSumP(first, second)}
 	if rho, p, ok := statistics.Spearman(index, c.effects); ok {
 		c.Drift.Rho, c.Drift.P = &rho, &p

@@ -298,7 +298,7 @@ func scaled(values []float64, factor float64) []float64 {
 // that did not break.
 func (s sample) estimate() runEstimate {
 	known := bounded(s.effects)
-	r := runEstimate{value: statistics.HodgesLehmann(statistics.WalshAverages(s.effects)), n: len(known)}
+	r := runEstimate{value: statistics.HodgesLehmann(s.effects), n: len(known)}
 	if r.n > 1 {
 		r.variance = statistics.Square((&costEstimate{n: r.n, effects: known}).spread()) / float64(r.n)
 	}

@@ -21,7 +21,7 @@ func pilot(r *rand.Rand, blocks, family int, effect float64) *costEstimate {
 		c.effects = append(c.effects, effect+r.NormFloat64())
 	}
 	walsh := statistics.WalshAverages(c.effects)
-	c.estimate = statistics.HodgesLehmann(walsh)
+	c.estimate = statistics.MedianOfSorted(walsh)
 	if i, ok := statistics.SignedRankInterval(walsh, blocks, 0.95); ok && blocks >= minBlocks {
 		c.interval, c.spreading = &i, &i
 	}

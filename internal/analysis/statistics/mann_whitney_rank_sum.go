@@ -23,28 +23,14 @@ func Shifts(a, b []float64) []float64 {
 // below and from above. They are the shifts at which the two-sided rank-sum
 // test stops rejecting (Moses 1953; Hollander, Wolfe & Chicken 2014, 4.3): k is
 // the largest number for which 2·P(U ≤ k − 1) ≤ alpha, with U the statistic of
-// Mann & Whitney. ok is false when n and m are too small for the confidence.
-func rankSumDepth(n, m int, confidence float64) (k int, coverage float64, ok bool) {
-	alpha := 1 - confidence
-	if n < 1 || m < 1 {
-		return 0, 0, false
-	}
+// Mann & Whitney. k is 0 when n and m are too small for the confidence.
+func rankSumDepth(n, m int, confidence float64) (k int, coverage float64) {
 	if n+m > maxExact/4 {
 		nm := float64(n) * float64(m)
 		spread := math.Sqrt(nm * float64(n+m+1) / 12)
-		k = int(math.Floor(nm/2 - NormalQuantile(1-alpha/2)*spread))
-		return k, confidence, k >= 1
+		return int(math.Floor(nm/2 - NormalQuantile((1+confidence)/2)*spread)), confidence
 	}
-	tail := 0.0
-	for u, p := range rankSumDistribution(n, m) {
-		// A relative hair, so that 2·0.025 = 0.05 is not lost to rounding.
-		if 2*(tail+p) > alpha*(1+1e-9) {
-			k, coverage = u, 1-2*tail
-			break
-		}
-		tail += p
-	}
-	return k, coverage, k >= 1
+	return exactDepth(rankSumDistribution(n, m), confidence)
 }
 
 // rankSumDistribution gives the probability of every value of Mann & Whitney's
@@ -80,11 +66,8 @@ func rankSumDistribution(n, m int) []float64 {
 
 // RankSumInterval inverts the rank-sum test over the shifts of n and m values.
 func RankSumInterval(shifts []float64, n, m int, confidence float64) (Interval, bool) {
-	k, coverage, ok := rankSumDepth(n, m, confidence)
-	if !ok {
-		return Interval{}, false
-	}
-	return Interval{Low: shifts[k-1], High: shifts[len(shifts)-k], Coverage: coverage}, true
+	k, coverage := rankSumDepth(n, m, confidence)
+	return between(shifts, k, coverage)
 }
 
 // RankSumP is the two-sample rank-sum test (Wilcoxon 1945; Mann & Whitney

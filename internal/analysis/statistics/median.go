@@ -1,9 +1,6 @@
 package statistics
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // Sorted returns values in ascending order, leaving its argument alone.
 func Sorted(values []float64) []float64 {
@@ -34,23 +31,7 @@ func Median(values []float64) float64 {
 // median with at least the confidence asked, exactly by the binomial
 // distribution (Hollander, Wolfe & Chicken 2014, 3.6). s is sorted.
 func MedianInterval(s []float64, confidence float64) (Interval, bool) {
-	n := len(s)
-	alpha := 1 - confidence
-	logHalf := -float64(n) * math.Ln2
-	lgN, _ := math.Lgamma(float64(n) + 1)
-	tail, k := 0.0, 0
-	for i := 0; i < n; i++ {
-		a, _ := math.Lgamma(float64(i) + 1)
-		b, _ := math.Lgamma(float64(n-i) + 1)
-		p := math.Exp(lgN - a - b + logHalf)
-		if 2*(tail+p) > alpha*(1+1e-9) {
-			break
-		}
-		tail += p
-		k = i + 1
-	}
-	if k == 0 {
-		return Interval{}, false
-	}
-	return Interval{Low: s[k-1], High: s[n-k], Coverage: 1 - 2*tail}, true
+	// The sums of ranks of 1 are numbers of signs.
+	k, coverage := exactDepth(SignedRankDistribution(slices.Repeat([]int{1}, len(s))), confidence)
+	return between(s, k, coverage)
 }
