@@ -17,14 +17,13 @@ const (
 // brokenEstimate compares how often two paths break a trial: the exact test of
 // McNemar (1947) on the blocks in which one of the two did, which is the
 // signed-rank test of effects of one size. nil where no trial broke.
-func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Options) *costEstimate {
-	m := measurement.MetricOf(measurement.BrokenTrials)
-	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
-	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Test: test, Metric: m.Name, Primary: true}
-	base, other := cellKey{contrast.Baseline, test}, cellKey{contrast.Path, test}
+func brokenEstimate(set *dataset, contrast result.Contrast, test result.TestInfo, opts Options) *costEstimate {
+	base, other := cellKey{contrast.Baseline, test.Name}, cellKey{contrast.Path, test.Name}
 	if len(set.broken[base])+len(set.broken[other]) == 0 {
 		return nil
 	}
+	c := newEstimate(contrast, test, measurement.MetricOf(measurement.BrokenTrials), opts)
+	c.Primary = true
 	broke := func(k cellKey, block int) float64 {
 		if set.broken[k][block] {
 			return 1

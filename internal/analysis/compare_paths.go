@@ -64,6 +64,15 @@ type costEstimate struct {
 	minBlocks  int
 }
 
+// newEstimate is one of which nothing is worked out yet.
+func newEstimate(contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) *costEstimate {
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, logarithmic: m.ByRatio()}
+	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: test.Name, Metric: m.Name,
+		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
+	c.lower, c.upper = limits(m, c.Margin)
+	return c
+}
+
 // compareAll works out every cost of the report, verdicts included.
 func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 	contrasts, notes := contrastsOf(set, opts)
@@ -86,7 +95,7 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 				}
 			}
 			if contrast.Against == nil {
-				if c := brokenEstimate(set, contrast, t.Name, opts); c != nil {
+				if c := brokenEstimate(set, contrast, t, opts); c != nil {
 					all = append(all, c)
 				}
 			}
@@ -141,10 +150,8 @@ func contrastsOf(set *dataset, opts Options) ([]result.Contrast, []result.Note) 
 
 // pairedEstimate pairs the trials within their blocks and estimates the effect.
 func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) *costEstimate {
-	c := &costEstimate{metric: m, leads: m.Leads(test.Spec.Kind), alpha: opts.Alpha, minBlocks: opts.MinBlocks, logarithmic: m.ByRatio()}
-	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: test.Name, Metric: m.Name,
-		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
-	c.lower, c.upper = limits(m, c.Margin)
+	c := newEstimate(contrast, test, m, opts)
+	c.leads = m.Leads(test.Spec.Kind)
 	base, other := set.outcomes(contrast.Baseline, test.Name, m), set.outcomes(contrast.Path, test.Name, m)
 	// Whose effect is subtracted from that of a block: another contrast's.
 	subtracted := func(int) (base, other float64, ok bool) { return 0, 0, true }

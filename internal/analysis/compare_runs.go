@@ -312,10 +312,8 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
-	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, logarithmic: m.ByRatio()}
-	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: test.Name, Metric: m.Name,
-		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
-	c.lower, c.upper = limits(m, c.Margin)
+	c := newEstimate(contrast, test, m, opts)
+	c.unpaired = true
 	c.resolution = ofRuns(before).and(ofRuns(after))
 	levels := func(samples []sample) (pairs int, median, baseline float64) {
 		var all, base []float64
