@@ -82,10 +82,7 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 	var all []*costEstimate
 	for _, contrast := range contrasts {
 		for _, t := range set.tests {
-			for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-				if !m.Compared {
-					continue
-				}
+			for _, m := range measurement.ComparedOf(t.Spec.Kind) {
 				c := pairedEstimate(set, contrast, t, m, opts)
 				// A secondary metric may rightly be missing, such as a
 				// percentile with too few samples. A primary one leaves a hole

@@ -54,10 +54,7 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 					notes = append(notes, *why)
 					continue
 				}
-				for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-					if !m.Compared {
-						continue
-					}
+				for _, m := range measurement.ComparedOf(t.Spec.Kind) {
 					c := changeEstimate(samplesOf(before, contrast, t.Name, m, opts), samplesOf(after, contrast, t.Name, m, opts), contrast, t, m, opts)
 					switch {
 					case c != nil:
@@ -196,7 +193,7 @@ func commonTests(runs []sideRun) (common []result.TestInfo, others []result.Note
 		switch {
 		case side == "":
 			common = append(common, t)
-		case slices.ContainsFunc(measurement.MetricsOf(t.Spec.Kind), func(m measurement.Metric) bool { return m.Compared }):
+		case len(measurement.ComparedOf(t.Spec.Kind)) > 0:
 			others = append(others, result.Note{Code: result.NoteNoTest, Run: side, Test: t.Name})
 		}
 	}

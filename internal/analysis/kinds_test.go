@@ -40,10 +40,7 @@ func TestComparedMetricsOfEveryKind(t *testing.T) {
 		measurement.SecondsPerByte: 0.5e-9, measurement.SecondsPerPacket: 1e-6, measurement.Fraction: 0.01}
 	units := map[measurement.Unit]string{measurement.BitsPerSecond: "%", measurement.SecondsUnit: "ms", measurement.Count: "%", measurement.SecondsPerByte: "%", measurement.Fraction: "percentage points"}
 	for _, kind := range measurement.Kinds() {
-		for _, m := range measurement.MetricsOf(kind) {
-			if !m.Compared {
-				continue
-			}
+		for _, m := range measurement.ComparedOf(kind) {
 			base := typical[m.Unit]
 			a := Analyse(concat(trialsOf("direct", "it", m.Name, around(base, 0.01, 10, 0)...), trialsOf("hop", "it", m.Name, around(2*base, 0.01, 10, 4)...)),
 				testOf(measurement.Spec{Kind: kind}), pathsNamed("direct", "hop"), Options{})

@@ -137,8 +137,8 @@ func variance(values []float64) float64 {
 func PrimaryComparisons(contrasts int, tests []result.TestInfo) int {
 	n := 0
 	for _, t := range tests {
-		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-			if m.Compared && m.PrimaryIn(t.Spec.Kind) {
+		for _, m := range measurement.ComparedOf(t.Spec.Kind) {
+			if m.PrimaryIn(t.Spec.Kind) {
 				n += contrasts
 			}
 		}

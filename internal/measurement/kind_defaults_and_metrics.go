@@ -261,6 +261,11 @@ func MetricsOf(kind Kind) []Metric {
 	return out
 }
 
+// ComparedOf lists those of them that are compared.
+func ComparedOf(kind Kind) []Metric {
+	return slices.DeleteFunc(MetricsOf(kind), func(m Metric) bool { return !m.Compared })
+}
+
 // HasThroughput says that tests of a kind move bytes at a rate.
 func HasThroughput(kind Kind) bool {
 	return slices.ContainsFunc(MetricsOf(kind), func(m Metric) bool { return m.Unit == BitsPerSecond })
