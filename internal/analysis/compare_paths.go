@@ -15,9 +15,6 @@ const (
 	driftAlpha = 0.01
 	// power is the chance of resolving a comparison that RepetitionsNeeded aims at.
 	power = 0.8
-	// maxRepetitionsNeeded bounds the estimate; beyond it another design is needed,
-	// not more blocks.
-	maxRepetitionsNeeded = 1000
 )
 
 // costEstimate is one effect while it is worked out.

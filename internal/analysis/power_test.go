@@ -43,7 +43,7 @@ func TestNeededRangeHoldsTheTruth(t *testing.T) {
 					c := pilot(r, blocks, 1, effect)
 					low, high := c.neededRange()
 					truth := c.more(c.resolving()(effect, math.Sqrt(math.Pi/3)))
-					if low > high || high > maxRepetitionsNeeded || low <= blocks {
+					if low > high || high > result.MaxRepetitionsNeeded || low <= blocks {
 						t.Fatalf("%d to %d", low, high)
 					}
 					if low <= truth && truth <= high {

@@ -180,7 +180,7 @@ func TestAnythingGoes(t *testing.T) {
 		}
 		for _, c := range a.Costs {
 			if strings.Contains(said(c), "NaN") || (c.Verdict == result.Costs || c.Verdict == result.Gains || c.Verdict == result.NoCost) && c.RepetitionsNeeded > 0 ||
-				(c.Verdict == result.TooFewBlocks || c.Verdict == result.Indicated) != (c.FewestBlocks > 0) || c.NeededLow > c.NeededHigh || c.RepetitionsNeeded > maxRepetitionsNeeded || c.RepetitionsNeeded > 0 && c.RepetitionsNeeded <= c.N ||
+				(c.Verdict == result.TooFewBlocks || c.Verdict == result.Indicated) != (c.FewestBlocks > 0) || c.NeededLow > c.NeededHigh || c.RepetitionsNeeded > result.MaxRepetitionsNeeded || c.RepetitionsNeeded > 0 && c.RepetitionsNeeded <= c.N ||
 				(c.Verdict == result.NoCost) != (c.Bound > 0) || (c.Low == nil) != (c.High == nil) && !c.LowUnbounded && !c.HighUnbounded || (c.P == nil) != (c.PHolm == nil) {
 				t.Fatalf("%+v", c)
 			}

@@ -191,7 +191,7 @@ func TestRepetitionsNeededSuffice(t *testing.T) {
 			if c.Verdict != result.NotResolved || math.Abs(c.Ratio-1-effect) > 0.02 {
 				continue
 			}
-			if c.RepetitionsNeeded <= 10 || c.RepetitionsNeeded > maxRepetitionsNeeded {
+			if c.RepetitionsNeeded <= 10 || c.RepetitionsNeeded > result.MaxRepetitionsNeeded {
 				t.Fatalf("asks for %d blocks", c.RepetitionsNeeded)
 			}
 			asked++

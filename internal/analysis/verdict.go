@@ -73,7 +73,7 @@ func (c *costEstimate) repetitionsNeeded() int {
 
 // wholeBlocks rounds up, to two digits above 100, and bounds the number.
 func wholeBlocks(need float64) int {
-	need = math.Min(maxRepetitionsNeeded, math.Ceil(need))
+	need = math.Min(result.MaxRepetitionsNeeded, math.Ceil(need))
 	if need > 100 {
 		need = math.Round(roundUp(need))
 	}
