@@ -92,20 +92,25 @@ func outliers(values []float64) []int {
 	if len(values) < minBlocks {
 		return nil
 	}
-	centre := statistics.Median(values)
-	deviations := make([]float64, len(values))
-	for i, v := range values {
-		deviations[i] = math.Abs(v - centre)
-	}
-	limit := outlierDeviations * madToSigma * statistics.Median(deviations)
-	if limit == 0 {
+	centre, deviation := robustSpread(values)
+	if deviation == 0 {
 		return nil
 	}
 	var out []int
-	for i, d := range deviations {
-		if d > limit {
+	for i, v := range values {
+		if math.Abs(v-centre) > outlierDeviations*deviation {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+// robustSpread is the median of values, and their scaled median absolute deviation from it.
+func robustSpread(values []float64) (centre, deviation float64) {
+	centre = statistics.Median(values)
+	deviations := make([]float64, len(values))
+	for i, v := range values {
+		deviations[i] = math.Abs(v - centre)
+	}
+	return centre, madToSigma * statistics.Median(deviations)
 }

@@ -81,10 +81,6 @@ func collapsed(effects, own []float64, floor float64) []bool {
 
 // lowest is the robust lower bound of values.
 func lowest(values []float64) float64 {
-	centre := statistics.Median(values)
-	deviations := make([]float64, len(values))
-	for i, v := range values {
-		deviations[i] = math.Abs(v - centre)
-	}
-	return centre - collapseDeviations*madToSigma*statistics.Median(deviations)
+	centre, deviation := robustSpread(values)
+	return centre - collapseDeviations*deviation
 }
