@@ -16,15 +16,10 @@ import (
 // Series Analysis, 5th edition, 2.1.5). It lies between −1 and 1. ok is false
 // for fewer than three readings, and for readings that are all the same.
 func Autocorrelation(readings []float64) (r float64, ok bool) {
-	n := len(readings)
-	if n < 3 {
+	if len(readings) < 3 {
 		return 0, false
 	}
-	mean := 0.0
-	for _, x := range readings {
-		mean += x / float64(n)
-	}
-	products, squares := 0.0, 0.0
+	mean, products, squares := statistics.Mean(readings), 0.0, 0.0
 	for t, x := range readings {
 		squares += statistics.Square(x - mean)
 		if t > 0 {

@@ -74,7 +74,7 @@ func TestReadingsTakenForTrials(t *testing.T) {
 func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	readings := publishedReadings(t)
 	paths := pathsNamed("public", "peered")
-	one := concat(trialsOf("public", "flows-1", goodput, mean(readings["public"])), trialsOf("peered", "flows-1", goodput, mean(readings["peered"])))
+	one := concat(trialsOf("public", "flows-1", goodput, statistics.Mean(readings["public"])), trialsOf("peered", "flows-1", goodput, statistics.Mean(readings["peered"])))
 	a := Analyse(one, []result.TestInfo{flows1}, paths, DefaultOptions())
 	cost := only(t, a)
 	if cost.N != 1 || cost.Verdict != result.TooFewBlocks || cost.Low != nil || cost.P != nil || cost.RepetitionsNeeded < 6 {
@@ -88,7 +88,7 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	// Nor when the two are compared with each other as runs.
 	asRun := func(label, path string) LabelledRun {
 		return LabelledRun{Label: label, Result: &result.Result{Paths: pathsNamed("path"), Tests: []result.TestInfo{flows1},
-			Trials: trialsOf("path", "flows-1", goodput, mean(readings[path]))}}
+			Trials: trialsOf("path", "flows-1", goodput, statistics.Mean(readings[path]))}}
 	}
 	changes, notes := compared(asRun("A", "public"), asRun("B", "peered"))
 	if len(changes) != 1 || changes[0].Verdict != result.NotResolved || changes[0].Low != nil || changes[0].P != nil || changes[0].Worse() {
@@ -106,14 +106,6 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 			}
 		}
 	}
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }
 
 func wholeNumbers(values []int) []float64 {

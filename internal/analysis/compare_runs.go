@@ -447,7 +447,7 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 		c.Collapse = &result.Collapse{Trials: is.collapsed, ReferenceTrials: was.collapsed, Worst: is.worst}
 		c.againstEqual = append(c.againstEqual, result.WithheldCollapsed)
 	}
-	if c.metric.Unit == measurement.Fraction && math.Abs(meanOf(is.effects)-meanOf(was.effects)) >= c.upper {
+	if c.metric.Unit == measurement.Fraction && math.Abs(statistics.Mean(bounded(is.effects))-statistics.Mean(bounded(was.effects))) >= c.upper {
 		c.againstEqual = append(c.againstEqual, result.WithheldMean)
 	}
 	many := func(n int, of sample) bool { return float64(n) > mostMissing*float64(of.missing+of.pairs) }

@@ -82,7 +82,7 @@ func indicate(all []*costEstimate) {
 			pools[c.Metric] = &pool{}
 		}
 		p := pools[c.Metric]
-		p.squares += variance(c.effects) * float64(c.n-1)
+		p.squares += statistics.Variance(c.effects) * float64(c.n-1)
 		p.degrees += c.n - 1
 		p.comparisons++
 	}
@@ -91,11 +91,8 @@ func indicate(all []*costEstimate) {
 			continue
 		}
 		p := pools[c.Metric]
-		mean := 0.0
-		for _, v := range c.effects {
-			mean += v / float64(c.n)
-		}
-		spread := math.Sqrt(math.Max(p.squares/float64(p.degrees), variance(c.effects)))
+		mean := statistics.Mean(c.effects)
+		spread := math.Sqrt(math.Max(p.squares/float64(p.degrees), statistics.Variance(c.effects)))
 		t := math.Inf(1)
 		if e := math.Hypot(spread/math.Sqrt(float64(c.n)), c.uncertainty()); e > 0 {
 			t = mean / e

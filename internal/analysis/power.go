@@ -117,19 +117,7 @@ func (c *costEstimate) spread() float64 {
 		t := statistics.StudentQuantile((1+i.Coverage)/2, c.n-1)
 		return (i.High - i.Low) / (2 * t) * math.Sqrt(n)
 	}
-	return math.Sqrt(variance(c.effects) * math.Pi / 3)
-}
-
-// variance is that of a sample of two values or more.
-func variance(values []float64) float64 {
-	n, mean, sum := float64(len(values)), 0.0, 0.0
-	for _, v := range values {
-		mean += v / n
-	}
-	for _, v := range values {
-		sum += statistics.Square(v - mean)
-	}
-	return sum / (n - 1)
+	return math.Sqrt(statistics.Variance(c.effects) * math.Pi / 3)
 }
 
 // PrimaryComparisons is how many primary costs a report of so many contrasts and

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -25,16 +26,7 @@ func (c *costEstimate) withhold(onlyBase, onlyOther int) {
 
 // withholdMean is what the ranks of a share do not see: much lost in few trials.
 func (c *costEstimate) withholdMean() {
-	if math.Abs(meanOf(c.effects)) >= c.upper {
+	if math.Abs(statistics.Mean(bounded(c.effects))) >= c.upper {
 		c.againstEqual = append(c.againstEqual, result.WithheldMean)
 	}
-}
-
-// meanOf is the mean of the values of trials that did not break, 0 without any.
-func meanOf(values []float64) (mean float64) {
-	known := bounded(values)
-	for _, v := range known {
-		mean += v / float64(len(known))
-	}
-	return mean
 }

@@ -203,18 +203,14 @@ func steady(t measurement.Trial, spec measurement.Spec) bool {
 		return false
 	}
 	bins := t.Throughput.Bytes[first:last]
-	mean, squares := 0.0, 0.0
 	slots := make([]float64, steadySlots)
 	for i := range slots {
 		for _, b := range bins[i*len(bins)/steadySlots : (i+1)*len(bins)/steadySlots] {
 			slots[i] += b
 		}
-		mean += slots[i] / steadySlots
 	}
-	for _, s := range slots {
-		squares += statistics.Square(s - mean)
-	}
-	return mean > 0 && math.Sqrt(squares/(steadySlots-1)) <= steadyVariation*mean
+	mean := statistics.Mean(slots)
+	return mean > 0 && math.Sqrt(statistics.Variance(slots)) <= steadyVariation*mean
 }
 
 // steadySlots is how many parts of the measured time are compared.

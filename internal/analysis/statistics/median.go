@@ -27,6 +27,23 @@ func Median(values []float64) float64 {
 	return MedianOfSorted(Sorted(values))
 }
 
+// Mean is that of values; 0 of none.
+func Mean(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
+}
+
+// Variance is that of a sample of two values or more.
+func Variance(values []float64) float64 {
+	mean, sum := Mean(values), 0.0
+	for _, v := range values {
+		sum += Square(v - mean)
+	}
+	return sum / float64(len(values)-1)
+}
+
 // MedianInterval is the interval between two order statistics that holds the
 // median with at least the confidence asked, exactly by the binomial
 // distribution (Hollander, Wolfe & Chicken 2014, 3.6). s is sorted.
