@@ -51,30 +51,32 @@ func checkAssumptions(set *dataset, all []*costEstimate) {
 		if c.unpaired || c.metric.Name == measurement.BrokenTrials || c.n < c.minBlocks || len(bounded(c.effects)) < c.n {
 			continue
 		}
-		if d := c.Drift; d != nil {
-			p := d.HalvesP
-			if d.P != nil {
-				p = math.Min(p, *d.P)
-			}
-			if p < driftAlpha {
-				c.Violations = append(c.Violations, result.Violation{Assumption: result.NoDrift, P: &p, Level: driftAlpha})
-			}
+		key := [2]string{c.Test, c.Metric}
+		if _, done := carried[key]; !done {
+			carried[key] = set.carryOver(c.Test, c.metric)
 		}
-		for _, v := range []*result.Violation{c.dependence(), c.asymmetry()} {
+		for _, v := range []*result.Violation{c.drift(), c.dependence(), c.asymmetry(), carried[key]} {
 			if v != nil {
 				c.Violations = append(c.Violations, *v)
 			}
 		}
-		key := [2]string{c.Test, c.Metric}
-		v, done := carried[key]
-		if !done {
-			v = set.carryOver(c.Test, c.metric)
-			carried[key] = v
-		}
-		if v != nil {
-			c.Violations = append(c.Violations, *v)
-		}
 	}
+}
+
+// drift is the violation by an effect that changed during the run, nil where neither test
+// says so.
+func (c *costEstimate) drift() *result.Violation {
+	if c.Drift == nil {
+		return nil
+	}
+	p := c.Drift.HalvesP
+	if c.Drift.P != nil {
+		p = math.Min(p, *c.Drift.P)
+	}
+	if p >= driftAlpha {
+		return nil
+	}
+	return &result.Violation{Assumption: result.NoDrift, P: &p, Level: driftAlpha}
 }
 
 // dependence tests whether the effect of a block resembles that of the block

@@ -64,13 +64,11 @@ func driftNotes(all []*costEstimate) []result.Note {
 	var out []result.Note
 	tested := 0
 	for _, c := range all {
-		d := c.Drift
-		if d == nil {
-			continue
+		if c.Drift != nil {
+			tested++
 		}
-		tested++
-		if (d.P != nil && *d.P < driftAlpha) || d.HalvesP < driftAlpha {
-			out = append(out, result.Note{Code: result.NoteDrift, Path: c.Path, Test: c.Test, Metric: c.Metric, Level: driftAlpha, Drift: d})
+		if c.drift() != nil {
+			out = append(out, result.Note{Code: result.NoteDrift, Path: c.Path, Test: c.Test, Metric: c.Metric, Level: driftAlpha, Drift: c.Drift})
 		}
 	}
 	if len(out) > 0 {
