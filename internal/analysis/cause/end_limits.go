@@ -47,7 +47,7 @@ func (w oneWay) atCap(d *division) bool {
 	if egress <= 0 || d.wire(w.goodput) < capReached*egress || !w.lab && w.goodput > capExceeded*egress {
 		return false
 	}
-	if h := most(w.hops, func(h hopFacts) float64 { return h.busy }); h != nil && h.busy >= surelyUsed {
+	if most(w.hops, func(h hopFacts) float64 { return h.busy }).busy >= surelyUsed {
 		return false
 	}
 	d.blameAll(w.sender.cap)

@@ -104,12 +104,12 @@ func within(samples []measurement.HopSample, from, to float64) []measurement.Hop
 	return inside
 }
 
-// most is the hop with the most of something, the first of several; nil without any.
-func most(hops []hopFacts, of func(hopFacts) float64) *hopFacts {
-	var out *hopFacts
-	for i := range hops {
-		if of(hops[i]) > 0 && (out == nil || of(hops[i]) > of(*out)) {
-			out = &hops[i]
+// most is the hop with the most of something, the first of several; one without any facts
+// where no hop has any of it.
+func most(hops []hopFacts, of func(hopFacts) float64) (out hopFacts) {
+	for _, h := range hops {
+		if of(h) > of(out) {
+			out = h
 		}
 	}
 	return out
@@ -136,16 +136,16 @@ func (w oneWay) blameHop(d *division) bool {
 	slowFlow := most(w.hops, func(h hopFacts) float64 { return h.flowBusy })
 	full := most(w.hops, func(h hopFacts) float64 { return h.thread })
 	switch {
-	case slow != nil && slow.busy >= rateUsed && (slowFlow == nil || slow.busy >= slowFlow.flowBusy/flows):
+	case slow.busy >= rateUsed && slow.busy >= slowFlow.flowBusy/flows:
 		cause := result.CauseHopRate
 		if slow.queueDropped > 0 && w.shortQueue(d) {
 			cause = result.CauseHopPolicer
 		}
 		d.blame(cause, place{slow.ofRate(), d.wire(w.goodput) / min(slow.busy, 1)}, slow.busy >= surelyUsed || queued(d.flows))
-	case slowFlow != nil && slowFlow.flowBusy/flows >= rateUsed:
+	case slowFlow.flowBusy/flows >= rateUsed:
 		d.blame(result.CauseHopFlowRate, place{slowFlow.ofFlowRate(), d.wire(w.goodput) / flows / min(slowFlow.flowBusy/flows, 1)},
 			slowFlow.flowBusy/flows >= surelyUsed || queued(d.flows))
-	case full != nil && full.thread >= threadFull && full.queueDropped+full.flowDropped == 0: // its queues would not fill
+	case full.thread >= threadFull && full.queueDropped+full.flowDropped == 0: // its queues would not fill
 		d.blame(result.CauseHopCPU, place{hop: cmp.Or(full.parts.Process, full.name)}, queued(d.flows))
 	default:
 		return false

@@ -303,8 +303,8 @@ func manner(trials []measurement.Trial, spec measurement.Spec, opts Options) (ou
 		bytes, _ := strconv.ParseFloat(t.Effective["send_buffer_bytes"], 64)
 		buffer = append(buffer, bytes)
 		out.full = out.full || w.endsFull(&d)
-		if h := most(w.hops, func(h hopFacts) float64 { return h.busy }); h != nil {
-			out.hop = *h
+		if h := most(w.hops, func(h hopFacts) float64 { return h.busy }); h.busy > 0 {
+			out.hop = h
 		}
 	}
 	if len(goodput) == 0 {

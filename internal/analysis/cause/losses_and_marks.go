@@ -70,16 +70,6 @@ func (w oneWay) explainLosses(d *division) {
 	flowLimited := most(w.hops, func(h hopFacts) float64 { return h.flowDropped })
 	losing := most(w.hops, func(h hopFacts) float64 { return h.lost })
 	reordering := most(w.hops, func(h hopFacts) float64 { return h.reordered })
-	queueDropped, flowDropped, lost := 0.0, 0.0, 0.0
-	if policed != nil {
-		queueDropped = policed.queueDropped
-	}
-	if flowLimited != nil {
-		flowDropped = flowLimited.flowDropped
-	}
-	if losing != nil {
-		lost = losing.lost
-	}
 	local := 0.0
 	for _, drop := range slices.Concat(w.sender.Drops, w.receiver.Drops) {
 		if !drop.HostWide {
@@ -88,18 +78,18 @@ func (w oneWay) explainLosses(d *division) {
 	}
 	// A packet that is counted as dropped may be a large one.
 	enough := func(packets float64) bool {
-		return packets >= max(queueDropped, flowDropped, lost) && packets*largePacket >= dropsExplain*retransmits
+		return packets > 0 && packets >= max(policed.queueDropped, flowLimited.flowDropped, losing.lost) && packets*largePacket >= dropsExplain*retransmits
 	}
 	to := func(cause result.Cause) { d.shares.move(cause, 1, result.CauseCongestionWindowLoss) }
 	switch {
 	case duplicates >= spurious*retransmits && reorderings > 0 && !queued(d.flows): // packets that wait in a queue are not held back by it
 		to(result.CauseReordering)
-		if reordering != nil {
+		if reordering.reordered > 0 {
 			d.places[result.CauseReordering] = place{hop: cmp.Or(reordering.parts.Reordering, reordering.name)}
 		}
 	case duplicates >= spurious*retransmits:
 		to(result.CauseUnknown)
-	case policed != nil && enough(queueDropped) && w.shortQueue(d):
+	case enough(policed.queueDropped) && w.shortQueue(d):
 		to(result.CauseHopPolicer)
 		// Below its rate on average: what comes faster for a moment is dropped.
 		at := place{hop: policed.ofRate()}
@@ -107,14 +97,14 @@ func (w oneWay) explainLosses(d *division) {
 			at.rate = d.wire(w.goodput) / policed.busy
 		}
 		d.places[result.CauseHopPolicer] = at
-	case policed != nil && enough(queueDropped):
+	case enough(policed.queueDropped):
 		cause := result.CauseUnknown // flows that all come and go together
 		if policed.busy >= mostlyUsed {
 			cause = result.CauseHopRate
 			d.places[cause] = place{policed.ofRate(), d.wire(w.goodput) / policed.busy}
 		}
 		to(cause)
-	case flowLimited != nil && enough(flowDropped):
+	case enough(flowLimited.flowDropped):
 		cause, flows := result.CauseUnknown, float64(len(w.flows))
 		if flowLimited.flowBusy/flows >= mostlyUsed {
 			cause = result.CauseHopFlowRate
@@ -125,7 +115,7 @@ func (w oneWay) explainLosses(d *division) {
 		to(result.CauseUnknown)
 	case enough(local):
 		to(result.CauseLocalDrops)
-	case losing != nil && enough(lost):
+	case enough(losing.lost):
 		d.places[result.CauseCongestionWindowLoss] = place{hop: cmp.Or(losing.parts.Losses, losing.name)}
 	}
 }
@@ -187,7 +177,7 @@ func (w oneWay) explainWindow(d *division) {
 // hopsTell says that a hop tells for how long it was sending at its rate. The counters of
 // hops between hosts mostly are of bytes and packets, which say nothing of a rate.
 func (w oneWay) hopsTell() bool {
-	return most(w.hops, func(h hopFacts) float64 { return h.busy + h.flowBusy }) != nil
+	return slices.ContainsFunc(w.hops, func(h hopFacts) bool { return h.busy+h.flowBusy > 0 })
 }
 
 // steady says that the rate was the same over the measured time, as what a hop sets is
