@@ -101,27 +101,17 @@ func (d division) threads() (sender, receiver float64) {
 // the latter too, where its threads are not known or wanted what there was.
 func (w oneWay) blameCPUs(d *division) {
 	sender, receiver := d.threads()
-	switch {
-	case sender >= threadFull:
-		d.shares.move(w.sender.thread, 1, result.CauseSenderApplication)
-	case sender >= threadIdle: // neither full nor idle
-		d.shares.move(result.CauseUnknown, 1, result.CauseSenderApplication)
+	blameProgram := func(thread float64, full, program result.Cause) {
+		switch {
+		case thread >= threadFull:
+			d.shares.move(full, 1, program)
+		case thread >= threadIdle: // neither full nor idle
+			d.shares.move(result.CauseUnknown, 1, program)
+		}
 	}
-	switch {
-	case receiver >= threadFull:
-		d.shares.move(w.receiver.thread, 1, result.CauseReceiverApplication)
-	case receiver >= threadIdle:
-		d.shares.move(result.CauseUnknown, 1, result.CauseReceiverApplication)
-	}
-	switch {
-	case sender >= threadFull && receiver >= threadFull:
-		d.shares.move(w.sender.thread, 0.5, result.CauseUnknown)
-		d.shares.move(w.receiver.thread, 1, result.CauseUnknown)
-	case sender >= threadFull:
-		d.shares.move(w.sender.thread, 1, result.CauseUnknown)
-	case receiver >= threadFull:
-		d.shares.move(w.receiver.thread, 1, result.CauseUnknown)
-	}
+	blameProgram(sender, w.sender.thread, result.CauseSenderApplication)
+	blameProgram(receiver, w.receiver.thread, result.CauseReceiverApplication)
+	d.blameEnds(sender >= threadFull, w.sender.thread, receiver >= threadFull, w.receiver.thread)
 	known := false
 	demand := 0.0 // in CPUs
 	for _, f := range d.flows {
@@ -139,13 +129,18 @@ func (w oneWay) blameCPUs(d *division) {
 	if sending && !known {
 		d.shares.move(w.sender.cpu, 1, result.CauseSenderApplication)
 	}
-	switch {
-	case sending && receiving:
-		d.shares.move(w.sender.cpu, 0.5, result.CauseUnknown)
-		d.shares.move(w.receiver.cpu, 1, result.CauseUnknown)
-	case sending:
-		d.shares.move(w.sender.cpu, 1, result.CauseUnknown)
-	case receiving:
-		d.shares.move(w.receiver.cpu, 1, result.CauseUnknown)
+	d.blameEnds(sending, w.sender.cpu, receiving, w.receiver.cpu)
+}
+
+// blameEnds gives what nothing else explains to the ends that can do no more, half of it to
+// each of two.
+func (d *division) blameEnds(sending bool, sender result.Cause, receiving bool, receiver result.Cause) {
+	if sending && receiving {
+		d.shares.move(sender, 0.5, result.CauseUnknown)
+	} else if sending {
+		d.shares.move(sender, 1, result.CauseUnknown)
+	}
+	if receiving {
+		d.shares.move(receiver, 1, result.CauseUnknown)
 	}
 }
