@@ -50,14 +50,11 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 			continue
 		}
 		first, last := samples[0], samples[len(samples)-1]
-		elapsed := float64(last.At - first.At)
-		over := func(of func(measurement.HopSample) float64) float64 { return of(last) - of(first) }
-		share := func(forward, backward func(measurement.HopSample) measurement.Seconds) float64 {
-			of := forward
-			if reverse {
-				of = backward
-			}
-			return float64(of(last)-of(first)) / elapsed
+		elapsed := last.At - first.At
+		counted := last.Since(first)
+		busy, flowBusy, thread := counted.ForwardBusy, counted.ForwardFlowBusy, counted.ForwardThread
+		if reverse {
+			busy, flowBusy, thread = counted.BackwardBusy, counted.BackwardFlowBusy, counted.BackwardThread
 		}
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
@@ -65,18 +62,16 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 			i++
 		}
 		h := &out[i]
-		if over(func(s measurement.HopSample) float64 { return s.ForwardPackets + s.BackwardPackets }) > 0 {
+		if counted.ForwardPackets+counted.BackwardPackets > 0 {
 			carrying[i]++
 		}
-		type sample = measurement.HopSample
-		type seconds = measurement.Seconds
-		h.busy += share(func(s sample) seconds { return s.ForwardBusy }, func(s sample) seconds { return s.BackwardBusy })
-		h.flowBusy += share(func(s sample) seconds { return s.ForwardFlowBusy }, func(s sample) seconds { return s.BackwardFlowBusy })
-		h.thread += share(func(s sample) seconds { return s.ForwardThread }, func(s sample) seconds { return s.BackwardThread })
-		h.queueDropped += over(func(s sample) float64 { return s.QueueDroppedPackets })
-		h.flowDropped += over(func(s sample) float64 { return s.FlowQueueDroppedPackets })
-		h.lost += over(func(s sample) float64 { return s.LostPackets })
-		h.reordered += over(func(s sample) float64 { return s.ReorderedPackets })
+		h.busy += float64(busy / elapsed)
+		h.flowBusy += float64(flowBusy / elapsed)
+		h.thread += float64(thread / elapsed)
+		h.queueDropped += counted.QueueDroppedPackets
+		h.flowDropped += counted.FlowQueueDroppedPackets
+		h.lost += counted.LostPackets
+		h.reordered += counted.ReorderedPackets
 	}
 	for i := range out {
 		if n := carrying[i]; n > 1 {
