@@ -11,10 +11,7 @@ func (j *judge) duration(goodput float64) {
 	case b != nil:
 		covered = max(b.Width*measurement.Seconds(len(b.Bytes))-j.outcome.Warmup, 0) // of pairs the last may start when the first has ended
 	case j.spec.Tool == measurement.IPerf3:
-		var received int64
-		for _, flow := range j.outcome.Flows {
-			received += flow.ReceivedBytes
-		}
+		received := measurement.ReceivedBytes(j.outcome.Flows)
 		if received == 0 {
 			return // nothing to judge by
 		}

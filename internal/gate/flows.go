@@ -52,10 +52,7 @@ func (j *judge) flows(each int) {
 func (j *judge) enoughFlow() {
 	flows := j.outcome.Flows
 	if len(flows) > manyFlows {
-		var total int64
-		for _, flow := range flows {
-			total += flow.ReceivedBytes
-		}
+		total := measurement.ReceivedBytes(flows)
 		if total < manyFlows*minimumBytesPerFlow {
 			j.either(j.spare() && j.paceAllows(len(flows), manyFlows*minimumBytesPerFlow), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
 		}

@@ -20,17 +20,8 @@ func (j *judge) eachWay(goodput float64) (there, back float64) {
 	if there, back = m["forward_goodput_bits_per_second"], m["reverse_goodput_bits_per_second"]; there > 0 || back > 0 {
 		return there, back
 	}
-	var all, reverse float64
-	for _, flow := range j.outcome.Flows {
-		all += float64(flow.ReceivedBytes)
-		if flow.Reverse {
-			reverse += float64(flow.ReceivedBytes)
-		}
-	}
-	if all == 0 {
-		return goodput, 0
-	}
-	return goodput * (1 - reverse/all), goodput * reverse / all
+	reverse := measurement.ReverseShare(j.outcome.Flows)
+	return goodput * (1 - reverse), goodput * reverse
 }
 
 // possible compares a rate with what was declared to be the most, to pairs together.

@@ -96,6 +96,26 @@ type Flow struct {
 	Receiver []ReceiverInfo `json:"receiver,omitempty"`
 }
 
+// ReceivedBytes is what the receivers of flows confirmed together.
+func ReceivedBytes(flows []Flow) (sum int64) {
+	for _, f := range flows {
+		sum += f.ReceivedBytes
+	}
+	return sum
+}
+
+// ReverseShare is which part of that went from the destination to the source; 0 where
+// nothing was confirmed.
+func ReverseShare(flows []Flow) float64 {
+	var reverse int64
+	for _, f := range flows {
+		if f.Reverse {
+			reverse += f.ReceivedBytes
+		}
+	}
+	return float64(reverse) / float64(max(ReceivedBytes(flows), 1))
+}
+
 // TCPInfo is a sample of the kernel's struct tcp_info (linux/tcp.h) of one
 // sending socket, in base units. A field the kernel did not report is absent.
 type TCPInfo struct {

@@ -211,16 +211,7 @@ func backwardShare(t *measurement.Trial, spec measurement.Spec) float64 {
 	case measurement.Receive:
 		return 1
 	case measurement.Both:
-		var all, reverse float64
-		for _, f := range t.Flows {
-			all += float64(f.ReceivedBytes)
-			if f.Reverse {
-				reverse += float64(f.ReceivedBytes)
-			}
-		}
-		if all > 0 {
-			return reverse / all
-		}
+		return measurement.ReverseShare(t.Flows)
 	}
 	return 0
 }

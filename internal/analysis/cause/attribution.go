@@ -253,20 +253,15 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 		forward.flows, forward.goodput = t.Flows, goodput
 		return []oneWay{forward}
 	}
-	var bytes, reverseBytes float64
 	for _, f := range t.Flows {
-		bytes += float64(f.ReceivedBytes)
 		if f.Reverse {
-			reverseBytes += float64(f.ReceivedBytes)
 			reverse.flows = append(reverse.flows, f)
 		} else {
 			forward.flows = append(forward.flows, f)
 		}
 	}
-	if bytes > 0 {
-		reverse.goodput = goodput * reverseBytes / bytes
-		forward.goodput = goodput - reverse.goodput
-	}
+	reverse.goodput = goodput * measurement.ReverseShare(t.Flows)
+	forward.goodput = goodput - reverse.goodput
 	return []oneWay{forward, reverse}
 }
 
@@ -347,10 +342,7 @@ const flowRateTolerance = 0.15
 // account of each flow, then by what is known of the ends and of the hops.
 func (w oneWay) divide() division {
 	d := division{shares: shares{}, places: map[result.Cause]place{}}
-	received := 0.0
-	for _, f := range w.flows {
-		received += float64(f.ReceivedBytes)
-	}
+	received := float64(measurement.ReceivedBytes(w.flows))
 	for _, f := range w.flows {
 		rate := w.goodput / float64(len(w.flows))
 		if received > 0 {
