@@ -155,6 +155,15 @@ func (j *judge) either(path bool, name string, f measurement.Finding) {
 	}
 }
 
+// missingUnless is missing, but no more than a warning where that is enough.
+func (j *judge) missingUnless(warned bool, name string, f measurement.Finding) {
+	if warned {
+		j.warn(name, f)
+	} else {
+		j.missing(name, f)
+	}
+}
+
 // spare says that both ends had CPU time to spare, so that too little came for another
 // reason.
 func (j *judge) spare() bool {
@@ -234,19 +243,15 @@ func (j *judge) clock() {
 // company refuses a trial during which other runs measured on this machine, or with the
 // same server, on the same terms as full CPUs.
 func (j *judge) company() {
-	say := j.missing
-	if j.limits.BusyWarns {
-		say = j.warn
-	}
 	if n := j.limits.OtherRuns; n > 0 {
-		say("other-run", measurement.Finding{Code: measurement.FoundOtherRun, Count: n})
+		j.missingUnless(j.limits.BusyWarns, "other-run", measurement.Finding{Code: measurement.FoundOtherRun, Count: n})
 	}
 	if o := j.outcome.Destination.OtherClients; o != nil {
-		say("other-client", measurement.Finding{Code: measurement.FoundOtherClient, Count: o.Count, Address: o.Address, Bytes: o.Bytes})
+		j.missingUnless(j.limits.BusyWarns, "other-client", measurement.Finding{Code: measurement.FoundOtherClient, Count: o.Count, Address: o.Address, Bytes: o.Bytes})
 	}
 }
 
-// CPUs says whether the host itself may be what was measured. An end that
+// processors says whether the host itself may be what was measured. An end that
 // spins was asked to fill its CPUs.
 func (j *judge) processors(end string, e measurement.End) {
 	if e.Steal > stealWarns {
@@ -254,10 +259,8 @@ func (j *judge) processors(end string, e measurement.End) {
 	}
 	f := measurement.Finding{Code: measurement.FoundBusyCPUs, End: end, CPUBusy: e.CPUBusy}
 	switch {
-	case e.CPUBusy > cpuRoom && !j.limits.BusyWarns && !j.spec.Spin:
-		j.missing("cpu", f)
 	case e.CPUBusy > cpuRoom:
-		j.warn("cpu", f)
+		j.missingUnless(j.limits.BusyWarns || j.spec.Spin, "cpu", f)
 	case e.BusiestCPU > cpuRoom && !j.spec.Spin:
 		f.Code = measurement.FoundBusyCPU
 		j.warn("cpu", f)
@@ -267,14 +270,9 @@ func (j *judge) processors(end string, e measurement.End) {
 // standstill refuses a trial in which an end did not run for a while. Two ends on one
 // host are two processes, of which one can be stopped.
 func (j *judge) standstill(end string, e measurement.End) {
-	if e.Standstill < standstillMatters {
-		return
+	if e.Standstill >= standstillMatters {
+		j.missingUnless(j.limits.FewWarn, "standstill", measurement.Finding{Code: measurement.FoundStandstill, End: end, Standstill: e.Standstill})
 	}
-	say := j.missing
-	if j.limits.FewWarn {
-		say = j.warn
-	}
-	say("standstill", measurement.Finding{Code: measurement.FoundStandstill, End: end, Standstill: e.Standstill})
 }
 
 // Reason is an error's text without the repetition that joined errors of

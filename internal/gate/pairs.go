@@ -50,14 +50,11 @@ func (j *judge) pairs(testErr error) {
 		j.broken("pairs", measurement.Finding{Code: measurement.FoundPairsFailed, Count: len(failed), Of: want, Pairs: failed})
 	}
 	if lacking := want - good - len(failed); lacking > 0 {
-		say, f := j.warn, measurement.Finding{Code: measurement.FoundPairsMissing, Count: good, Of: want, Pairs: holes}
+		f := measurement.Finding{Code: measurement.FoundPairsMissing, Count: good, Of: want, Pairs: holes}
 		if j.spec.MissingPairs > 0 {
 			f.Needed = want - j.spec.MissingPairs
 		}
-		if lacking > j.spec.MissingPairs {
-			say = j.missing
-		}
-		say("pairs", f)
+		j.missingUnless(lacking <= j.spec.MissingPairs, "pairs", f)
 	}
 	if len(empty) > 0 {
 		j.broken("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
