@@ -3,7 +3,6 @@ package hostinfo
 import (
 	"errors"
 	"os"
-	"strings"
 )
 
 // HostID tells this machine from others for as long as it runs: two containers
@@ -11,11 +10,7 @@ import (
 // unknown.
 func HostID() string {
 	// random(4): drawn anew at every boot, and the same in every container.
-	text, err := readProc("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return identity(strings.TrimSpace(string(text)))
+	return identity(line("/proc/sys/kernel/random/boot_id"))
 }
 
 // NetworkID tells the network namespace of the calling thread from others,

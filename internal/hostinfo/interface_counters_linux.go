@@ -18,36 +18,55 @@ func ReadInterface(name string) (InterfaceCounters, error) {
 	return parseInterface(text, name)
 }
 
-// parseInterface finds an interface in /proc/net/dev, see parseNetDev.
+// parseInterface finds an interface in /proc/net/dev.
 func parseInterface(text []byte, name string) (InterfaceCounters, error) {
+	all, err := parseInterfaces(text)
 	var names []string
+	for _, i := range all {
+		if i.name == name {
+			return i.InterfaceCounters, nil
+		}
+		names = append(names, i.name)
+	}
+	if err != nil {
+		return InterfaceCounters{}, err
+	}
+	return InterfaceCounters{}, fmt.Errorf("no interface %q on this host, which has %s", name, strings.Join(names, ", "))
+}
+
+// namedCounters are those of an interface.
+type namedCounters struct {
+	name string
+	InterfaceCounters
+}
+
+// parseInterfaces reads /proc/net/dev (dev_seq_printf_stats in
+// net/core/net-procfs.c): per interface what was received as bytes packets
+// errors drops fifo frame compressed multicast, then what was transmitted as
+// bytes packets errors drops … . Errors include fifo and frame errors
+// (rtnl_link_stats64 in linux/if_link.h). With an error come the interfaces before it.
+func parseInterfaces(text []byte) (all []namedCounters, err error) {
 	for line := range bytes.Lines(text) {
-		found, rest, ok := bytes.Cut(line, []byte(":"))
+		name, rest, ok := bytes.Cut(line, []byte(":"))
 		if !ok {
 			continue // the two lines of headings
 		}
-		if other := string(bytes.TrimSpace(found)); other != name {
-			names = append(names, other)
-			continue
-		}
 		fields := bytes.Fields(rest)
 		if len(fields) < 12 {
-			return InterfaceCounters{}, fmt.Errorf("/proc/net/dev: %d columns, want at least 12", len(fields))
+			return all, fmt.Errorf("/proc/net/dev: %d columns, want at least 12", len(fields))
 		}
-		var c InterfaceCounters
+		c := namedCounters{name: string(bytes.TrimSpace(name))}
 		for i, to := range map[int]*uint64{
 			0: &c.ReceivedBytes, 1: &c.ReceivedPackets, 2: &c.ReceiveErrors, 3: &c.ReceiveDrops,
 			8: &c.SentBytes, 9: &c.SentPackets, 10: &c.SendErrors, 11: &c.SendDrops,
 		} {
-			n, err := strconv.ParseUint(string(fields[i]), 10, 64)
-			if err != nil {
-				return InterfaceCounters{}, fmt.Errorf("/proc/net/dev: %w", err)
+			if *to, err = strconv.ParseUint(string(fields[i]), 10, 64); err != nil {
+				return all, fmt.Errorf("/proc/net/dev: %w", err)
 			}
-			*to = n
 		}
-		return c, nil
+		all = append(all, c)
 	}
-	return InterfaceCounters{}, fmt.Errorf("no interface %q on this host, which has %s", name, strings.Join(names, ", "))
+	return all, nil
 }
 
 // ReadConntrack reads the table of connections of the network namespace of the calling

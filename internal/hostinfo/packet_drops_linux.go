@@ -54,33 +54,16 @@ func (c *DropCounts) add(place string, packets uint64) {
 	c.Places = append(c.Places, DropCount{Place: place, Packets: packets})
 }
 
-// parseNetDev reads /proc/net/dev (dev_seq_printf_stats in
-// net/core/net-procfs.c): per interface what was received as bytes packets
-// errors drops fifo frame compressed multicast, then what was transmitted as
-// bytes packets errors drops … . Errors include fifo and frame errors
-// (rtnl_link_stats64 in linux/if_link.h).
+// parseNetDev reads what the interfaces of /proc/net/dev lost.
 func parseNetDev(text []byte, counts *DropCounts) error {
-	for line := range bytes.Lines(text) {
-		name, rest, found := bytes.Cut(line, []byte(":"))
-		if !found {
-			continue // the two lines of headings
-		}
-		fields := bytes.Fields(rest)
-		if len(fields) < 12 {
-			return fmt.Errorf("/proc/net/dev: %d columns, want at least 12", len(fields))
-		}
-		for _, column := range []struct {
-			index int
-			what  string
-		}{{2, "receive errors"}, {3, "receive drops"}, {10, "transmit errors"}, {11, "transmit drops"}} {
-			n, err := strconv.ParseUint(string(fields[column.index]), 10, 64)
-			if err != nil {
-				return fmt.Errorf("/proc/net/dev: %w", err)
-			}
-			counts.add(string(bytes.TrimSpace(name))+" "+column.what, n)
-		}
+	all, err := parseInterfaces(text)
+	for _, i := range all {
+		counts.add(i.name+" receive errors", i.ReceiveErrors)
+		counts.add(i.name+" receive drops", i.ReceiveDrops)
+		counts.add(i.name+" transmit errors", i.SendErrors)
+		counts.add(i.name+" transmit drops", i.SendDrops)
 	}
-	return nil
+	return err
 }
 
 // parseSoftnet reads /proc/net/softnet_stat (softnet_seq_show in
@@ -94,15 +77,13 @@ func parseSoftnet(text []byte, counts *DropCounts) error {
 		if len(fields) < 3 {
 			return fmt.Errorf("/proc/net/softnet_stat: %d columns, want at least 3", len(fields))
 		}
-		d, err := strconv.ParseUint(string(fields[1]), 16, 32)
-		if err != nil {
-			return fmt.Errorf("/proc/net/softnet_stat: %w", err)
+		for i, to := range map[int]*uint64{1: &dropped, 2: &squeezed} {
+			n, err := strconv.ParseUint(string(fields[i]), 16, 32)
+			if err != nil {
+				return fmt.Errorf("/proc/net/softnet_stat: %w", err)
+			}
+			*to += n
 		}
-		q, err := strconv.ParseUint(string(fields[2]), 16, 32)
-		if err != nil {
-			return fmt.Errorf("/proc/net/softnet_stat: %w", err)
-		}
-		dropped, squeezed = dropped+d, squeezed+q
 	}
 	counts.Places = append(counts.Places, DropCount{Place: "softnet backlog", Packets: dropped, HostWide: true})
 	counts.Squeezes = squeezed
