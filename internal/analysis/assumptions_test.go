@@ -16,8 +16,7 @@ import (
 func TestCollapseIsSaid(t *testing.T) {
 	base, other := around(1e9, 0.004, 12, 0), around(1e9, 0.004, 12, 4)
 	compare := func() result.Effect {
-		return only(t, Analyse(concat(trialsOf("direct", flows1.Name, goodput, base...), trialsOf("hop", flows1.Name, goodput, other...)),
-			[]result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{}))
+		return only(t, onTwoPaths(flows1, goodput, base, other, Options{}))
 	}
 	if c := compare(); c.Verdict != result.NoCost || c.Collapse != nil {
 		t.Fatalf("without a collapse: %+v", c)
@@ -38,8 +37,7 @@ func TestCollapseIsSaid(t *testing.T) {
 func TestTimesCollapse(t *testing.T) {
 	base, other := around(30e-3, 0.002, 12, 0), around(30e-3, 0.002, 12, 4)
 	other[7] *= 4
-	c := only(t, Analyse(concat(trialsOf("direct", latency.Name, rttP50, base...), trialsOf("hop", latency.Name, rttP50, other...)),
-		[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{}))
+	c := only(t, onTwoPaths(latency, rttP50, base, other, Options{}))
 	if c.Verdict == result.NoCost || c.Collapse == nil || c.Collapse.Trials != 1 || !strings.Contains(said(c), "collapsed in 1 of 12 trials, at worst to 4.0") {
 		t.Errorf("%s\n%+v", said(c), c.Collapse)
 	}
@@ -107,22 +105,8 @@ func TestDependentBlocksAreSaid(t *testing.T) {
 	for i := range other {
 		other[i] *= 0.9 + 0.05*math.Sin(float64(i)/3)
 	}
-	c := only(t, Analyse(concat(trialsOf("direct", flows1.Name, goodput, base...), trialsOf("hop", flows1.Name, goodput, other...)),
-		[]result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{}))
+	c := only(t, onTwoPaths(flows1, goodput, base, other, Options{}))
 	if !violated(c, result.IndependentBlocks) || !strings.Contains(said(c), "blocks depend on the one before: with an autocorrelation of +") {
-		t.Errorf("%s\n%+v", said(c), c.Violations)
-	}
-}
-
-// A drift is said in the sentence that it touches.
-func TestDriftIsSaidBesideTheVerdict(t *testing.T) {
-	base, other := around(1e9, 0.002, 12, 0), around(9e8, 0.002, 12, 4)
-	for i := range other {
-		other[i] *= 1 - 0.02*float64(i)
-	}
-	c := only(t, Analyse(concat(trialsOf("direct", flows1.Name, goodput, base...), trialsOf("hop", flows1.Name, goodput, other...)),
-		[]result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{}))
-	if !violated(c, result.NoDrift) || !strings.Contains(said(c), "; the effect changed during the run (p ") {
 		t.Errorf("%s\n%+v", said(c), c.Violations)
 	}
 }

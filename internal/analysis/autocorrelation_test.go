@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestPublishedReadings(t *testing.T) {
 // Even if each second is wrongly taken for a trial, no cost is claimed.
 func TestReadingsTakenForTrials(t *testing.T) {
 	readings := publishedReadings(t)
-	a := Analyse(concat(trialsOf("peered", flows1.Name, goodput, readings["peered"]...), trialsOf("public", flows1.Name, goodput, readings["public"]...)),
+	a := Analyse(slices.Concat(trialsOf("peered", flows1.Name, goodput, readings["peered"]...), trialsOf("public", flows1.Name, goodput, readings["public"]...)),
 		[]result.TestInfo{flows1}, pathsNamed("peered", "public"), Options{})
 	if c := only(t, a); c.Verdict != result.NoCost || c.Bound > 0.01 || *c.P < 0.05 {
 		t.Errorf("%+v", c)
@@ -74,7 +75,7 @@ func TestReadingsTakenForTrials(t *testing.T) {
 func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	readings := publishedReadings(t)
 	paths := pathsNamed("public", "peered")
-	one := concat(trialsOf("public", "flows-1", goodput, statistics.Mean(readings["public"])), trialsOf("peered", "flows-1", goodput, statistics.Mean(readings["peered"])))
+	one := slices.Concat(trialsOf("public", "flows-1", goodput, statistics.Mean(readings["public"])), trialsOf("peered", "flows-1", goodput, statistics.Mean(readings["peered"])))
 	a := Analyse(one, []result.TestInfo{flows1}, paths, DefaultOptions())
 	cost := only(t, a)
 	if cost.N != 1 || cost.Verdict != result.TooFewBlocks || cost.Low != nil || cost.P != nil || cost.RepetitionsNeeded < 6 {

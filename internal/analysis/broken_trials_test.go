@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ func TestOutcomes(t *testing.T) {
 			"where 5 % matters; of 10 blocks hop lacks 2 and direct lacks 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := Analyse(concat(c.base, c.other), []result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{})
+			a := analysed(flows1, c.base, c.other)
 			if text, err := json.Marshal(a); err != nil || strings.Contains(string(text), "Inf") {
 				t.Errorf("%s %v", text, err)
 			}
@@ -103,7 +104,7 @@ func TestOutcomes(t *testing.T) {
 			}
 		})
 	}
-	notes := Analyse(broken(quiet("direct", 10, 0), 2), []result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{}).Notes
+	notes := analysed(flows1, broken(quiet("direct", 10, 0), 2)).Notes
 	if text := notesText(notes); !strings.HasPrefix(text, "2 of 10 trials broken by their paths; each counts as worse than any value (test 2). b01-direct-flows-1: reset; ") {
 		t.Errorf("notes %q", text)
 	}
@@ -113,8 +114,7 @@ func TestOutcomes(t *testing.T) {
 // too small to matter would be no cost, and that is withheld.
 func TestSmallGainBesideBrokenTrialIsNone(t *testing.T) {
 	base, other := around(1e-3, 0.0002, 29, 0), around(0.9995e-3, 0.0002, 29, 4)
-	a := Analyse(concat(trialsOf("direct", latency.Name, rttP50, base...), broken(trialsOf("hop", latency.Name, rttP50, other...), 1)),
-		[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
+	a := analysed(latency, trialsOf("direct", latency.Name, rttP50, base...), broken(trialsOf("hop", latency.Name, rttP50, other...), 1))
 	if c := costOf(t, a, rttP50); !c.BeyondChance || c.Verdict != result.NotResolved || len(c.Withheld) != 1 || c.Withheld[0] != result.WithheldBroken {
 		t.Errorf("%+v: %s", c, said(c))
 	}
@@ -138,8 +138,7 @@ func TestBrokenTrialsAreNeverNoCost(t *testing.T) {
 			}
 			return out
 		}
-		a := Analyse(concat(trialsOf("direct", test.Name, metric, values()...), broken(trialsOf("hop", test.Name, metric, values()...), k)),
-			[]result.TestInfo{test}, pathsNamed("direct", "hop"), Options{})
+		a := analysed(test, trialsOf("direct", test.Name, metric, values()...), broken(trialsOf("hop", test.Name, metric, values()...), k))
 		for _, c := range a.Costs {
 			if c.Broken != k || c.N != n || c.Verdict == result.NoCost || c.Verdict == result.Gains {
 				t.Fatalf("%d of %d broken: %+v", k, n, c)
@@ -174,8 +173,7 @@ func TestMargins(t *testing.T) {
 		{"3 % of a rate where 1 % matters", flows1, goodput, 1e9, 0.97e9, 0.001, false, "1%", result.Costs},
 		{"a margin of the wrong scale", flows1, goodput, 1e9, 0.97e9, 0.001, false, "2ms", result.NoCost},
 	} {
-		a := Analyse(concat(trialsOf("direct", c.test.Name, c.metric, around(c.base, c.noise, 10, 0)...), trialsOf("hop", c.test.Name, c.metric, around(c.other, c.noise, 10, 4)...)),
-			[]result.TestInfo{c.test}, pathsNamed("direct", "hop"), Options{Options: cause.Options{Lab: c.lab}, Matters: of(c.metric, c.matters)})
+		a := onTwoPaths(c.test, c.metric, around(c.base, c.noise, 10, 0), around(c.other, c.noise, 10, 4), Options{Options: cause.Options{Lab: c.lab}, Matters: of(c.metric, c.matters)})
 		if got := only(t, a); got.Verdict != c.want {
 			t.Errorf("%s: %s", c.name, said(got))
 		}
@@ -199,8 +197,7 @@ func TestPlantedDelay(t *testing.T) {
 						level += delay * r.NormFloat64()
 						base[i], other[i] = level+delay/4*noise(r), level+delay+delay/4*noise(r)
 					}
-					c := only(t, Analyse(concat(trialsOf("direct", latency.Name, rttP50, base...), trialsOf("hop", latency.Name, rttP50, other...)),
-						[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{Options: cause.Options{Lab: lab}}))
+					c := only(t, onTwoPaths(latency, rttP50, base, other, Options{Options: cause.Options{Lab: lab}}))
 					if c.Verdict == result.NoCost {
 						none++
 					}
@@ -241,8 +238,7 @@ func TestVerdictAgreesWithItsNumbers(t *testing.T) {
 			}
 			return out
 		}
-		c := costOf(t, Analyse(concat(trialsOf("direct", test.Name, metric, values(0)...), trialsOf("hop", test.Name, metric, values(shift)...)),
-			[]result.TestInfo{test}, pathsNamed("direct", "hop"), Options{}), metric)
+		c := costOf(t, onTwoPaths(test, metric, values(0), values(shift), Options{}), metric)
 		v, low, high := c.Judged()
 		m := measurement.MetricOf(metric)
 		worse, text := (v < 0) == m.HigherIsBetter, said(c)
@@ -296,7 +292,6 @@ func checkPrinted(t *rapid.T, text string, higherIsBetter bool) {
 
 // A loss has a verdict of its own besides goodput, of zero counts too.
 func TestLoss(t *testing.T) {
-	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
 	trials := func(path string, loss, packets float64, shift int) []measurement.Trial {
 		out := trialsOf(path, "udp", "loss_fraction", around(loss, 0.3, 8, shift)...)
 		for i := range out {
@@ -315,7 +310,7 @@ func TestLoss(t *testing.T) {
 		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 matters; neither path had any in 8 blocks, among at least 40000 each"},
 		{0, 500, result.NotResolved, "hop: not resolved on loss, udp: 0.00 percentage points [−0.27, +0.27], where 0.1 matters; needs about 17 blocks"},
 	} {
-		a := Analyse(concat(trials("direct", 0, c.packets, 0), trials("hop", c.loss, c.packets, 4)), udp, pathsNamed("direct", "hop"), Options{})
+		a := analysed(udp, trials("direct", 0, c.packets, 0), trials("hop", c.loss, c.packets, 4))
 		got := costOf(t, a, "loss_fraction")
 		if got.Verdict != c.want || !got.Primary || !strings.HasPrefix(said(got), c.sentence) {
 			t.Errorf("%v of %v packets: %s: %s", c.loss, c.packets, got.Verdict, said(got))
@@ -328,10 +323,9 @@ func TestLoss(t *testing.T) {
 
 // Much lost in few trials is not seen by ranks.
 func TestLossInFewTrials(t *testing.T) {
-	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
 	lossy := make([]float64, 30)
 	copy(lossy, []float64{0.05, 0.05, 0.05, 0.05})
-	c := costOf(t, Analyse(concat(trialsOf("direct", "udp", "loss_fraction", make([]float64, 30)...), trialsOf("hop", "udp", "loss_fraction", lossy...)), udp, pathsNamed("direct", "hop"), Options{}), "loss_fraction")
+	c := costOf(t, analysed(udp, trialsOfTwo("udp", "loss_fraction", make([]float64, 30), lossy)), "loss_fraction")
 	if c.Verdict != result.NotResolved || len(c.Withheld) != 1 || c.Withheld[0] != result.WithheldMean || !strings.Contains(said(c), "withheld: the mean of all trials is beyond what matters: a few trials cause most of it") {
 		t.Errorf("%+v: %s", c, said(c))
 	}
@@ -361,7 +355,6 @@ func TestZeroBound(t *testing.T) {
 
 // As many blocks as are asked for, where nothing was lost, are enough; one less is not.
 func TestBlocksForZeroCounts(t *testing.T) {
-	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
 	within := result.Contrast{Path: "both", Baseline: "tunnel", Against: &result.Contrast{Path: "fw", Baseline: "direct"}}
 	for name, contrast := range map[string]result.Contrast{"a cost": {Path: "fw", Baseline: "direct"}, "a difference of costs": within} {
 		analyse := func(blocks int) result.Effect {
@@ -372,7 +365,7 @@ func TestBlocksForZeroCounts(t *testing.T) {
 			for i := range trials {
 				trials[i].Metrics["received_packets_per_second"] = 1000
 			}
-			return costOf(t, Analyse(trials, udp, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}}), "loss_fraction")
+			return costOf(t, Analyse(trials, []result.TestInfo{udp}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}}), "loss_fraction")
 		}
 		few := analyse(6)
 		if few.Verdict != result.NotResolved || analyse(few.RepetitionsNeeded-1).Verdict != result.NotResolved || analyse(few.RepetitionsNeeded).Verdict != result.NoCost {
@@ -384,7 +377,7 @@ func TestBlocksForZeroCounts(t *testing.T) {
 // What a hop costs inside a tunnel less what it costs outside.
 func TestDifferenceOfDifferences(t *testing.T) {
 	trials := func(inside float64) []measurement.Trial {
-		return concat(trialsOf("direct", flows1.Name, goodput, around(10e9, 0.01, 10, 0)...), trialsOf("fw", flows1.Name, goodput, around(8e9, 0.01, 10, 3)...),
+		return slices.Concat(trialsOf("direct", flows1.Name, goodput, around(10e9, 0.01, 10, 0)...), trialsOf("fw", flows1.Name, goodput, around(8e9, 0.01, 10, 3)...),
 			trialsOf("tunnel", flows1.Name, goodput, around(5e9, 0.01, 10, 5)...), trialsOf("both", flows1.Name, goodput, around(inside, 0.01, 10, 7)...))
 	}
 	contrast := result.Contrast{Path: "both", Baseline: "tunnel", Against: &result.Contrast{Path: "fw", Baseline: "direct"}}
@@ -413,7 +406,7 @@ func TestDifferenceOfDifferences(t *testing.T) {
 func TestBrokenWithoutASubtractedCost(t *testing.T) {
 	contrast := result.Contrast{Path: "both", Baseline: "tunnel", Against: &result.Contrast{Path: "fw", Baseline: "direct"}}
 	const n = 20
-	trials := concat(missing(trialsOf("direct", flows1.Name, goodput, around(10e9, 0.001, n, 0)...), 1), trialsOf("fw", flows1.Name, goodput, around(8e9, 0.001, n, 3)...),
+	trials := slices.Concat(missing(trialsOf("direct", flows1.Name, goodput, around(10e9, 0.001, n, 0)...), 1), trialsOf("fw", flows1.Name, goodput, around(8e9, 0.001, n, 3)...),
 		trialsOf("tunnel", flows1.Name, goodput, around(5e9, 0.001, n, 5)...), broken(trialsOf("both", flows1.Name, goodput, around(4e9, 0.001, n, 7)...), 1))
 	got := only(t, Analyse(trials, []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}}))
 	const says = "it broke none of 19 trials, tunnel none, and 1 where another path has none"
@@ -426,7 +419,6 @@ func TestBrokenWithoutASubtractedCost(t *testing.T) {
 // packets were sent; a loss as large as what matters is hardly ever called none,
 // though most trials see nothing of it.
 func TestPlantedLoss(t *testing.T) {
-	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
 	r := rand.New(rand.NewPCG(51, 52))
 	trials := func(path string, loss float64, packets, n int) []measurement.Trial {
 		values := make([]float64, n)
@@ -452,7 +444,7 @@ func TestPlantedLoss(t *testing.T) {
 		for _, n := range []int{6, 8} {
 			none := 0
 			for range c.runs {
-				a := Analyse(concat(trials("direct", 0, c.packets, n), trials("hop", c.loss, c.packets, n)), udp, pathsNamed("direct", "hop"), Options{})
+				a := analysed(udp, trials("direct", 0, c.packets, n), trials("hop", c.loss, c.packets, n))
 				if costOf(t, a, "loss_fraction").Verdict == result.NoCost {
 					none++
 				}
@@ -466,7 +458,7 @@ func TestPlantedLoss(t *testing.T) {
 
 // A percentile that falls on a lost request is infinitely late, not missing.
 func TestLostPercentile(t *testing.T) {
-	trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(1e-3, 0.01, 10, 4)...))
+	trials := trialsOfTwo(latency.Name, rttP50, around(1e-3, 0.01, 10, 0), around(1e-3, 0.01, 10, 4))
 	for i := range trials {
 		trials[i].Metrics["rtt_p99_seconds"], trials[i].Metrics["loss_fraction"] = 2e-3, 0
 		if i >= 12 { // eight of the hop's
@@ -474,7 +466,7 @@ func TestLostPercentile(t *testing.T) {
 			trials[i].Metrics["loss_fraction"] = 0.02
 		}
 	}
-	a := Analyse(trials, []result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
+	a := analysed(latency, trials)
 	c := costOf(t, a, "rtt_p99_seconds")
 	if c.N != 10 || !c.EstimateUnbounded || c.Verdict != result.Costs || c.Broken != 0 || !strings.HasPrefix(said(c), "hop: costs RTT p99, latency beyond any bound (2.00 ms → 2.00 ms); unbounded, since values of some trials are unbounded") {
 		t.Errorf("%+v %s", c, said(c))

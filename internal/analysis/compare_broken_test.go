@@ -219,19 +219,19 @@ func TestRunsThatBreakMostTrials(t *testing.T) {
 // requests, or a baseline that both contrasts share and that broke.
 func TestBlocksWithoutAValueOnBothSides(t *testing.T) {
 	for lost, want := range map[int]result.Verdict{0: result.NoCost, 1: result.NoCost, 3: result.NotResolved, 10: result.NotResolved} {
-		trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(1e-3, 0.01, 10, 4)...))
+		trials := trialsOfTwo(latency.Name, rttP50, around(1e-3, 0.01, 10, 0), around(1e-3, 0.01, 10, 4))
 		for i := range trials {
 			trials[i].Metrics["rtt_p99_seconds"], trials[i].Metrics["loss_fraction"] = 2e-3+1e-6*float64(i%7), 0.02
 			if trials[i].Block <= lost {
 				delete(trials[i].Metrics, "rtt_p99_seconds")
 			}
 		}
-		c := costOf(t, Analyse(trials, []result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{}), "rtt_p99_seconds")
+		c := costOf(t, analysed(latency, trials), "rtt_p99_seconds")
 		if c.Verdict != want || (len(c.Withheld) > 0) != (want == result.NotResolved) {
 			t.Errorf("with %d of 10 blocks lost on both: %s %v: %s", lost, c.Verdict, c.Withheld, said(c))
 		}
 	}
-	r := &result.Result{Trials: concat(trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, 0)...),
+	r := &result.Result{Trials: slices.Concat(trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, 0)...),
 		trialsOf("hop", flows1.Name, goodput, around(.3e9, .01, 10, 3)...), trialsOf("hop2", flows1.Name, goodput, around(.9e9, .01, 10, 3)...))}
 	breakTrials(r, "direct", flows1.Name, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 	c := costOf(t, Analyse(r.Trials, []result.TestInfo{flows1}, pathsNamed("direct", "hop", "hop2"), Options{Contrasts: []result.Contrast{
@@ -244,14 +244,12 @@ func TestBlocksWithoutAValueOnBothSides(t *testing.T) {
 // Nor do they make a cost smaller: it is that of the others.
 func TestBlocksWithoutAValueAreNoEffect(t *testing.T) {
 	base, other := around(1e-3, 0.001, 10, 0), around(2e-3, 0.001, 10, 4)
-	a := Analyse(concat(broken(trialsOf("direct", latency.Name, rttP50, base...), 4), broken(trialsOf("hop", latency.Name, rttP50, other...), 4)),
-		[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
+	a := analysed(latency, broken(trialsOf("direct", latency.Name, rttP50, base...), 4), broken(trialsOf("hop", latency.Name, rttP50, other...), 4))
 	c := costOf(t, a, rttP50)
 	if c.N != 10 || c.WithoutValue != 4 || c.Counted() != 6 || c.Broken != 4 || c.Verdict != result.Costs || math.Abs(c.Difference-1e-3) > 1e-5 || c.DifferenceLow == nil {
 		t.Errorf("%+v: %s", c, said(c))
 	}
-	few := costOf(t, Analyse(concat(broken(trialsOf("direct", latency.Name, rttP50, base...), 8), broken(trialsOf("hop", latency.Name, rttP50, other...), 8)),
-		[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{}), rttP50)
+	few := costOf(t, analysed(latency, broken(trialsOf("direct", latency.Name, rttP50, base...), 8), broken(trialsOf("hop", latency.Name, rttP50, other...), 8)), rttP50)
 	if few.Verdict != result.Indicated || math.Abs(few.Difference-1e-3) > 1e-5 {
 		t.Errorf("%+v: %s", few, said(few))
 	}
@@ -264,7 +262,7 @@ func TestContrastWithoutAValue(t *testing.T) {
 	contrast := result.Contrast{Path: "hop", Baseline: "direct", Against: &result.Contrast{Path: "hop2", Baseline: "direct2"}}
 	for _, broken := range [][]string{{"direct2", "hop2"}, {"direct", "hop"}} {
 		for _, carried := range []float64{.3e9, 1e9} {
-			r := &result.Result{Trials: concat(trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, 0)...), trialsOf("hop", flows1.Name, goodput, around(carried, .01, 10, 3)...),
+			r := &result.Result{Trials: slices.Concat(trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, 0)...), trialsOf("hop", flows1.Name, goodput, around(carried, .01, 10, 3)...),
 				trialsOf("direct2", flows1.Name, goodput, around(1e9, .01, 10, 3)...), trialsOf("hop2", flows1.Name, goodput, around(carried, .01, 10, 5)...))}
 			for _, path := range broken {
 				breakTrials(r, path, flows1.Name, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)

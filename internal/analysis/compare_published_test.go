@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func publishedRun(relative bool) *result.Result {
 	ping := result.TestInfo{Name: "ping", Spec: measurement.Spec{Kind: measurement.Ping}}
 	trace := result.TestInfo{Name: "trace", Spec: measurement.Spec{Kind: measurement.Trace}}
 	const low, hops, loss = "rtt_min_seconds", "hops_count", "loss_fraction"
-	trials := concat(
+	trials := slices.Concat(
 		trialsOf("direct", "flows-1", goodput, around(1.2e9, 0.01, 8, 0)...), trialsOf("hop", "flows-1", goodput, around(0.36e9, 0.01, 8, 2)...),
 		trialsOf("direct", "ping", low, around(0.8e-3, 0.01, 8, 0)...), trialsOf("hop", "ping", low, around(3e-3, 0.01, 8, 2)...),
 		trialsOf("direct", "trace", hops, 1, 1, 1, 1, 1, 1), trialsOf("hop", "trace", hops, 8, 8, 8, 8, 8, 8),

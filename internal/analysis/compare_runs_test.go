@@ -103,7 +103,6 @@ func TestALongRunMakesUpForAShortOne(t *testing.T) {
 // Shares that were zero in all trials of several runs a side have the bound of the run of
 // each side that looked least, as costs and as levels.
 func TestRunsThatLostNothing(t *testing.T) {
-	udp := result.TestInfo{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}
 	const few, some, many = 20000.0, 30000.0, 40000.0
 	side := func(label string, paths []result.PathInfo, baseline, hop []float64) Side {
 		s := Side{Label: label}

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ const (
 var (
 	flows1  = result.TestInfo{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}
 	latency = result.TestInfo{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR}}
+	udp     = result.TestInfo{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}
 )
 
 // pathsNamed makes paths of which the first is the baseline.
@@ -56,12 +58,19 @@ func around(centre, fraction float64, n, shift int) []float64 {
 	return out
 }
 
-func concat(lists ...[]measurement.Trial) []measurement.Trial {
-	var out []measurement.Trial
-	for _, l := range lists {
-		out = append(out, l...)
-	}
-	return out
+// trialsOfTwo are those of the path direct and of hop.
+func trialsOfTwo(test, metric string, direct, hop []float64) []measurement.Trial {
+	return append(trialsOf("direct", test, metric, direct...), trialsOf("hop", test, metric, hop...)...)
+}
+
+// analysed compares hop with direct by the trials of one test.
+func analysed(test result.TestInfo, trials ...[]measurement.Trial) Analysis {
+	return Analyse(slices.Concat(trials...), []result.TestInfo{test}, pathsNamed("direct", "hop"), Options{})
+}
+
+// onTwoPaths compares hop with direct.
+func onTwoPaths(test result.TestInfo, metric string, direct, hop []float64, opts Options) Analysis {
+	return Analyse(trialsOfTwo(test.Name, metric, direct, hop), []result.TestInfo{test}, pathsNamed("direct", "hop"), opts)
 }
 
 // failer is what *testing.T and *rapid.T share.

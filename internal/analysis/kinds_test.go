@@ -20,8 +20,8 @@ func addMetric(trials []measurement.Trial, metric string, values ...float64) []m
 	return trials
 }
 
-func testOf(spec measurement.Spec) []result.TestInfo {
-	return []result.TestInfo{{Name: "it", Spec: spec.Defaults()}}
+func testOf(spec measurement.Spec) result.TestInfo {
+	return result.TestInfo{Name: "it", Spec: spec.Defaults()}
 }
 
 func costOf(t failer, a Analysis, metric string) result.Effect {
@@ -42,8 +42,7 @@ func TestComparedMetricsOfEveryKind(t *testing.T) {
 	for _, kind := range measurement.Kinds() {
 		for _, m := range measurement.ComparedOf(kind) {
 			base := typical[m.Unit]
-			a := Analyse(concat(trialsOf("direct", "it", m.Name, around(base, 0.01, 10, 0)...), trialsOf("hop", "it", m.Name, around(2*base, 0.01, 10, 4)...)),
-				testOf(measurement.Spec{Kind: kind}), pathsNamed("direct", "hop"), Options{})
+			a := analysed(testOf(measurement.Spec{Kind: kind}), trialsOfTwo("it", m.Name, around(base, 0.01, 10, 0), around(2*base, 0.01, 10, 4)))
 			c := costOf(t, a, m.Name)
 			want := result.Costs
 			if m.HigherIsBetter {
@@ -59,9 +58,9 @@ func TestComparedMetricsOfEveryKind(t *testing.T) {
 // However many secondary metrics a kind compares, the primary cost stays the
 // only one of its family.
 func TestSecondaryMetricsLeaveThePrimaryAlone(t *testing.T) {
-	trials := concat(trialsOf("direct", "it", "connections_per_second", around(1000, 0.01, 6, 0)...), trialsOf("hop", "it", "connections_per_second", around(800, 0.01, 6, 4)...))
+	trials := trialsOfTwo("it", "connections_per_second", around(1000, 0.01, 6, 0), around(800, 0.01, 6, 4))
 	analyse := func() result.Effect {
-		return costOf(t, Analyse(trials, testOf(measurement.Spec{Kind: measurement.CRR}), pathsNamed("direct", "hop"), Options{}), "connections_per_second")
+		return costOf(t, analysed(testOf(measurement.Spec{Kind: measurement.CRR}), trials), "connections_per_second")
 	}
 	alone := analyse()
 	addMetric(trials, "connect_p50_seconds", append(around(1e-3, 0.01, 6, 0), around(2e-3, 0.01, 6, 4)...)...)
@@ -72,7 +71,7 @@ func TestSecondaryMetricsLeaveThePrimaryAlone(t *testing.T) {
 	if *beside.PHolm != *alone.PHolm || beside.Verdict != alone.Verdict {
 		t.Errorf("beside a secondary metric the corrected p is %v, alone %v", *beside.PHolm, *alone.PHolm)
 	}
-	second := costOf(t, Analyse(trials, testOf(measurement.Spec{Kind: measurement.CRR}), pathsNamed("direct", "hop"), Options{}), "connect_p50_seconds")
+	second := costOf(t, analysed(testOf(measurement.Spec{Kind: measurement.CRR}), trials), "connect_p50_seconds")
 	if second.Primary || *second.PHolm != 2**second.P {
 		t.Errorf("the secondary p %v is corrected to %v, want twice", *second.P, *second.PHolm)
 	}
@@ -82,11 +81,11 @@ func TestSecondaryMetricsLeaveThePrimaryAlone(t *testing.T) {
 // both paths, and the others are compared over all.
 func TestMetricMissingInSomeTrials(t *testing.T) {
 	nan := math.NaN()
-	trials := concat(trialsOf("direct", "it", goodput, around(1e9, 0.01, 8, 0)...), trialsOf("hop", "it", goodput, around(1e9, 0.01, 8, 4)...))
+	trials := trialsOfTwo("it", goodput, around(1e9, 0.01, 8, 0), around(1e9, 0.01, 8, 4))
 	addMetric(trials, "cpu_seconds_per_byte",
 		1e-9, nan, 1e-9, 1e-9, 1.01e-9, 1e-9, 1.02e-9, 0.99e-9,
 		1.5e-9, 1.5e-9, nan, 1.52e-9, 1.5e-9, 1.5e-9, 1.49e-9, 1.5e-9)
-	a := Analyse(trials, testOf(measurement.Spec{Kind: measurement.TCP}), pathsNamed("direct", "hop"), Options{})
+	a := analysed(testOf(measurement.Spec{Kind: measurement.TCP}), trials)
 	if c := costOf(t, a, "cpu_seconds_per_byte"); c.N != 6 || c.Low == nil || c.Ratio < 1.4 || c.Ratio > 1.6 {
 		t.Errorf("CPU: %+v", c)
 	}
@@ -112,8 +111,7 @@ func TestZeroInAllTrials(t *testing.T) {
 		{measurement.Spec{Kind: measurement.TCP}, "cpu_seconds_per_byte", 1},
 		{measurement.Spec{Kind: measurement.MTU}, "path_mtu_bytes", 0},
 	} {
-		a := Analyse(concat(trialsOf("direct", "it", c.metric, zeros...), trialsOf("hop", "it", c.metric, zeros...)),
-			testOf(c.spec), pathsNamed("direct", "hop"), Options{})
+		a := analysed(testOf(c.spec), trialsOfTwo("it", c.metric, zeros, zeros))
 		if len(a.Costs) != c.costs {
 			t.Errorf("%s: %d costs, want %d", c.metric, len(a.Costs), c.costs)
 		}

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestEqualReadingsHaveAnIntervalOfTheResolution(t *testing.T) {
 	steady := func(path string, v float64) []measurement.Trial {
 		return withMSS(trialsOf(path, counts.Name, goodput, v, v, v, v, v, v, v, v), 1448)
 	}
-	c := only(t, Analyse(concat(steady("direct", 50e6), steady("hop", 50e6)), []result.TestInfo{counts}, pathsNamed("direct", "hop"), Options{}))
+	c := only(t, analysed(counts, steady("direct", 50e6), steady("hop", 50e6)))
 	// 1294.9 segments in each window; two windows; two ends each.
 	want := 1.959964 * math.Sqrt(2.0/6) / (50e6 * 0.3 / 8 / 1448)
 	if c.Low == nil || !near(*c.Low, 1-want, 1e-6) || !near(*c.High, 1+want, 1e-6) || !near(c.Resolution, want, 1e-6) || c.Verdict != result.NoCost {
@@ -38,7 +39,7 @@ func TestEqualReadingsHaveAnIntervalOfTheResolution(t *testing.T) {
 	}
 	// Less than a trial can know is no claim, however well the trials agree; where what
 	// matters is as small, only longer trials tell.
-	small := concat(steady("direct", 50e6), steady("hop", 50e6*(1-want/2)))
+	small := slices.Concat(steady("direct", 50e6), steady("hop", 50e6*(1-want/2)))
 	for margin, verdict := range map[float64]result.Verdict{0.05: result.NoCost, 0.0005: result.NotResolved} {
 		c := only(t, Analyse(small, []result.TestInfo{counts}, pathsNamed("direct", "hop"), Options{Matters: map[string]measurement.Margin{goodput: {Fraction: margin}}}))
 		if c.Verdict != verdict || c.BeyondChance || *c.P < 0.05 || c.NeedsLongerTrials != (verdict == result.NotResolved) || c.RepetitionsNeeded > 0 {
@@ -49,8 +50,8 @@ func TestEqualReadingsHaveAnIntervalOfTheResolution(t *testing.T) {
 		}
 	}
 	// A larger one is.
-	large := concat(steady("direct", 50e6), steady("hop", 40e6))
-	if c := only(t, Analyse(large, []result.TestInfo{counts}, pathsNamed("direct", "hop"), Options{})); c.Verdict != result.Costs {
+	large := slices.Concat(steady("direct", 50e6), steady("hop", 40e6))
+	if c := only(t, analysed(counts, large)); c.Verdict != result.Costs {
 		t.Errorf("%+v", c)
 	}
 }
@@ -60,9 +61,9 @@ func TestResolutionOnlyWidens(t *testing.T) {
 		values := func(name string) []float64 {
 			return rapid.SliceOfN(rapid.Float64Range(1e6, 1e9), 6, 12).Draw(t, name)
 		}
-		trials := concat(trialsOf("direct", counts.Name, goodput, values("direct")...), trialsOf("hop", counts.Name, goodput, values("hop")...))
+		trials := trialsOfTwo(counts.Name, goodput, values("direct"), values("hop"))
 		analyse := func(test result.TestInfo) (result.Effect, []result.Cell) {
-			a := Analyse(trials, []result.TestInfo{test}, pathsNamed("direct", "hop"), Options{})
+			a := analysed(test, trials)
 			return only(t, a), a.Cells
 		}
 		without, cells := analyse(flows1)

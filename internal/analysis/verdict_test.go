@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,9 +60,7 @@ func TestVerdicts(t *testing.T) {
 			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since values of some trials are unbounded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			paths := pathsNamed("direct", "hop")
-			trials := concat(trialsOf("direct", c.test.Name, c.metric, c.base...), trialsOf("hop", c.test.Name, c.metric, c.other...))
-			got := only(t, Analyse(trials, []result.TestInfo{c.test}, paths, Options{}))
+			got := only(t, onTwoPaths(c.test, c.metric, c.base, c.other, Options{}))
 			if got.Verdict != c.verdict {
 				t.Errorf("verdict %q, want %q", got.Verdict, c.verdict)
 			}
@@ -115,12 +114,11 @@ func TestSixBlocksClaimInAnyFamily(t *testing.T) {
 
 // Secondary costs are corrected over all costs, primary ones over the primary.
 func TestFamilies(t *testing.T) {
-	paths := pathsNamed("direct", "hop")
-	trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(2e-3, 0.01, 10, 4)...))
+	trials := trialsOfTwo(latency.Name, rttP50, around(1e-3, 0.01, 10, 0), around(2e-3, 0.01, 10, 4))
 	for i := range trials {
 		trials[i].Metrics["rtt_p99_seconds"] = 1.5 * trials[i].Metrics[rttP50]
 	}
-	a := Analyse(trials, []result.TestInfo{latency}, paths, Options{})
+	a := analysed(latency, trials)
 	if len(a.Costs) != 2 {
 		t.Fatalf("%+v", a.Costs)
 	}
@@ -134,15 +132,14 @@ func TestFamilies(t *testing.T) {
 }
 
 func TestExcludedTrialsAreCounted(t *testing.T) {
-	paths := pathsNamed("direct", "hop")
-	trials := concat(trialsOf("direct", flows1.Name, goodput, around(1e9, 0.01, 10, 0)...), trialsOf("hop", flows1.Name, goodput, around(5e8, 0.01, 10, 4)...))
+	trials := trialsOfTwo(flows1.Name, goodput, around(1e9, 0.01, 10, 0), around(5e8, 0.01, 10, 4))
 	trials[2].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "loss", Code: measurement.FoundText, Text: "a warning"}, {Name: "fingerprint", Code: measurement.FoundText, Fatal: true, Text: "two hops instead of one"}}}
 	trials[2].Metrics[goodput] = 1 // must count nowhere
 	trials[15].Gate = measurement.Gate{}
 	repeated := trials[4]
 	repeated.ID, repeated.Order = "again", 99
 	foreign := trialsOf("elsewhere", flows1.Name, goodput, 5)[0]
-	a := Analyse(append(trials, repeated, foreign), []result.TestInfo{flows1}, paths, Options{})
+	a := analysed(flows1, append(trials, repeated, foreign))
 	if c := only(t, a); c.N != 8 || c.Verdict != result.Costs {
 		t.Errorf("%+v", c)
 	}
@@ -162,15 +159,17 @@ func TestExcludedTrialsAreCounted(t *testing.T) {
 	}
 }
 
+// A drift is noted, and said in the sentence that it touches.
 func TestDriftIsNoted(t *testing.T) {
-	paths := pathsNamed("direct", "hop")
 	base, other := around(1e9, 0.002, 12, 0), around(9e8, 0.002, 12, 4)
 	for i := range other {
 		other[i] *= 1 - 0.02*float64(i)
 	}
-	a := Analyse(concat(trialsOf("direct", flows1.Name, goodput, base...), trialsOf("hop", flows1.Name, goodput, other...)),
-		[]result.TestInfo{flows1}, paths, Options{})
+	a := onTwoPaths(flows1, goodput, base, other, Options{})
 	c := only(t, a)
+	if !violated(c, result.NoDrift) || !strings.Contains(said(c), "; the effect changed during the run (p ") {
+		t.Errorf("%s\n%+v", said(c), c.Violations)
+	}
 	if c.Drift == nil || *c.Drift.Rho > -0.99 || *c.Drift.P > 1e-6 {
 		t.Errorf("drift %+v", c.Drift)
 	}
@@ -198,7 +197,7 @@ func TestOutliersAreFlaggedAndKept(t *testing.T) {
 // Values that cannot be compared leave a hole, not a NaN.
 func TestUnusableValues(t *testing.T) {
 	paths := pathsNamed("direct", "hop")
-	trials := concat(trialsOf("direct", flows1.Name, goodput, 1e9, math.NaN(), math.Inf(1), 0, -1, 1e9, 1e9),
+	trials := slices.Concat(trialsOf("direct", flows1.Name, goodput, 1e9, math.NaN(), math.Inf(1), 0, -1, 1e9, 1e9),
 		trialsOf("hop", flows1.Name, goodput, around(1e9, 0.1, 7, 0)...))
 	a := Analyse(trials, []result.TestInfo{flows1}, paths, Options{Alpha: math.NaN(), Matters: map[string]measurement.Margin{goodput: {Fraction: 7}}})
 	if c := only(t, a); c.N != 5 || c.Ratio != 0 {

@@ -159,7 +159,7 @@ func TestSkewedSharedBaseline(t *testing.T) {
 // What one comparison shows must not depend on how noisy its neighbours are.
 func TestNoisyNeighboursHideNothing(t *testing.T) {
 	paths := []string{"direct", "hop"}
-	trials := concat(trialsOf("direct", flows1.Name, goodput, around(1e9, 0.01, 8, 0)...), trialsOf("hop", flows1.Name, goodput, around(9e8, 0.01, 8, 4)...))
+	trials := trialsOfTwo(flows1.Name, goodput, around(1e9, 0.01, 8, 0), around(9e8, 0.01, 8, 4))
 	for i := range 6 {
 		name := fmt.Sprintf("noisy-%d", i)
 		paths = append(paths, name)
