@@ -86,15 +86,7 @@ func TestTwoStagesHoldTheirLevel(t *testing.T) {
 				if !atMost(carried, runs, orderAlpha) {
 					t.Errorf("%d of %d reports see a carry-over that is not there", carried, runs)
 				}
-				// Intervals of one report depend on each other: a visit shares its noise.
-				expected := float64(intervals) * coverage
-				slack := 5 * math.Sqrt(expected*(1-coverage)*float64(intervals)/float64(runs))
-				if coverage < 0.95 || float64(covered) < expected-slack {
-					t.Errorf("%d of %d intervals hold the truth, want %.0f ± %.0f", covered, intervals, expected, slack)
-				}
-				if name != "coarse" && float64(covered) > expected+slack {
-					t.Errorf("%d of %d intervals hold the truth, want %.0f ± %.0f: too wide", covered, intervals, expected, slack)
-				}
+				checkCoverage(t, covered, intervals, intervals/runs, coverage, name == "coarse") // a visit shares its noise
 			})
 		}
 	}
