@@ -162,11 +162,7 @@ func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, 
 		}
 	}()
 	conn := tls.Server(raw, l.tls)
-	err := conn.HandshakeContext(ctx)
-	var binding []byte
-	if err == nil {
-		binding, err = bindingOf(conn)
-	}
+	binding, err := handshake(ctx, conn)
 	if err == nil {
 		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error {
 			err := l.hold(ctx, from)

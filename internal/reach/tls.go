@@ -47,9 +47,9 @@ func dialTLS(ctx context.Context, r inventory.Reach, token string) (io.ReadWrite
 		// nothing else.
 		InsecureSkipVerify: true,
 	})
-	err = conn.HandshakeContext(ctx)
+	binding, err := handshake(ctx, conn)
 	if err == nil {
-		err = prove(conn, token)
+		err = protocol.ProveToAgent(conn, token, binding)
 	}
 	if !stop() || err != nil {
 		_ = raw.Close()
@@ -66,18 +66,13 @@ func why(ctx context.Context, err error) error {
 	return err
 }
 
-func prove(conn *tls.Conn, token string) error {
-	binding, err := bindingOf(conn)
-	if err != nil {
-		return err
+// handshake begins a channel, and gives what its two ends know and nobody else.
+func handshake(ctx context.Context, conn *tls.Conn) (binding []byte, err error) {
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
 	}
-	return protocol.ProveToAgent(conn, token, binding)
-}
-
-// bindingOf is what the two ends of this channel know and nobody else.
-func bindingOf(conn *tls.Conn) ([]byte, error) {
 	state := conn.ConnectionState()
-	binding, err := state.ExportKeyingMaterial(bindingLabel, nil, bindingBytes)
+	binding, err = state.ExportKeyingMaterial(bindingLabel, nil, bindingBytes)
 	if err != nil {
 		return nil, fmt.Errorf("bind the token to the channel: %w", err)
 	}
