@@ -139,14 +139,7 @@ func DamagedBlocks(machine string, blocks int) string {
 // ResultsLate says that machines of a fleet brought results of trials that were over.
 func ResultsLate(results int) string {
 	return fmt.Sprintf("%s of machines of the fleet came after the trial was over, and %s not count: the connection had ended, or the coordinator.",
-		quantity.Count(results, "result"), does(results))
-}
-
-func does(n int) string {
-	if n == 1 {
-		return "does"
-	}
-	return "do"
+		quantity.Count(results, "result"), agree(results, "does", "do"))
 }
 
 // Event is a line of the log of a run.

@@ -43,7 +43,7 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 				count++
 			}
 		}
-		return fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved. The largest of these: %[4]s.", count, quantity.Count(len(costs), "comparison"), isAre(count), n.BriefEffect(costs[open]))
+		return fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved. The largest of these: %[4]s.", count, quantity.Count(len(costs), "comparison"), agree(count, "is", "are"), n.BriefEffect(costs[open]))
 	}
 	return "No path costs more than the stated bounds."
 }
@@ -80,11 +80,12 @@ func (n Names) otherPaths(costs []result.Effect, of result.Effect) string {
 	return fmt.Sprintf("; of %d other paths: %d costs, %d do not, %d not resolved", len(each), cost, no, len(each)-cost-no)
 }
 
-func isAre(n int) string {
+// agree is the form of a verb that agrees with so many.
+func agree(n int, one, several string) string {
 	if n == 1 {
-		return "is"
+		return one
 	}
-	return "are"
+	return several
 }
 
 // unresolved says that a verdict leaves open whether there is a cost.

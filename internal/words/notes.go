@@ -192,10 +192,7 @@ func BeforeVerdicts(list []result.Note) (above, others []result.Note) {
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
 func comparisonsHave(n int) string {
-	if n == 1 {
-		return "1 primary comparison has"
-	}
-	return fmt.Sprintf("%d primary comparisons have", n)
+	return quantity.Count(n, "primary comparison") + " " + agree(n, "has", "have")
 }
 
 // excluded says of how many trials that is so, and why.

@@ -171,7 +171,7 @@ func Predictions(c result.PublishedCount) string {
 		parts = append(parts, quantity.Count(c.Uncounted, "prediction")+" not counted")
 	}
 	if c.Planted > 0 {
-		parts = append(parts, quantity.Count(c.Planted, "figure")+" "+isAre(c.Planted)+" planted")
+		parts = append(parts, quantity.Count(c.Planted, "figure")+" "+agree(c.Planted, "is", "are")+" planted")
 	}
 	return strings.Join(parts, "; ")
 }

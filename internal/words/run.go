@@ -42,8 +42,8 @@ func TrialsOf(r *result.Result) string {
 func BlocksToClaim(blocks, fewest, comparisons int) string {
 	of := quantity.Count(comparisons, "comparison")
 	if blocks < fewest {
-		return fmt.Sprintf("%s too few: with %s, no effect, however large, can be beyond chance below %d blocks; use at least %d",
-			are(blocks, "block"), of, fewest, fewest)
+		return fmt.Sprintf("%s %s too few: with %s, no effect, however large, can be beyond chance below %d blocks; use at least %d",
+			quantity.Count(blocks, "block"), agree(blocks, "is", "are"), of, fewest, fewest)
 	}
 	return fmt.Sprintf("%s; an effect needs at least %s to be beyond chance", of, quantity.Count(fewest, "block"))
 }
@@ -52,13 +52,6 @@ func BlocksToClaim(blocks, fewest, comparisons int) string {
 // two stages does, which is made where switching takes longer than slow.
 func ChangesOfPath(changes, fewer int, slow time.Duration) string {
 	return fmt.Sprintf("about %d changes of path; on testbeds where a change takes more than %v, each block runs all tests on a path before the next, with about %d changes", changes, slow, fewer)
-}
-
-func are(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun + " is"
-	}
-	return quantity.Count(n, noun) + " are"
 }
 
 // Span writes when something began and how long it took; nothing without a
@@ -216,5 +209,5 @@ func NoResult(t *measurement.Trial) string {
 // in one way.
 func CopiedAgain(test string, trials int) string {
 	return fmt.Sprintf("A sender of %s had to copy its payload in the middle of the run (the user's pipes were taken, fs.pipe-user-pages-soft): %s of it %s discarded and repeated, all with copies.",
-		test, quantity.Count(trials, "trial"), isAre(trials))
+		test, quantity.Count(trials, "trial"), agree(trials, "is", "are"))
 }
