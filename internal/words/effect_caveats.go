@@ -110,10 +110,7 @@ func (n Names) violation(e result.Effect, v result.Violation) string {
 	case result.SymmetricEffects:
 		return fmt.Sprintf("rests on symmetric noise: that %d of %s agree in sign could be chance", v.AgreeingBlocks, quantity.Count(e.Counted(), "block"))
 	case result.NoCarryOver:
-		change, _ := Estimate(v.Difference, nil, nil, measurement.MetricOf(e.Metric).Unit, true)
-		if v.Ratio > 0 {
-			change, _ = Estimate(v.Ratio-1, nil, nil, measurement.Fraction, true)
-		}
+		change := changeOf(v.Ratio, v.Difference, measurement.MetricOf(e.Metric).Unit)
 		return fmt.Sprintf("trials depend on the one before: %s after %s", change, n.Path(v.After)) + tested(v)
 	}
 	return string(v.Assumption) // of a newer hopbench

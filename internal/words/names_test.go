@@ -18,7 +18,6 @@ func TestNumbers(t *testing.T) {
 	estimate := func(v, low, high float64, u measurement.Unit, signed bool) string {
 		return joined(Estimate(v, &low, &high, u, signed))
 	}
-	alone := func(v float64, u measurement.Unit) string { return joined(Estimate(v, nil, nil, u, true)) }
 	ratio := func(x, low, high float64) string { return joined(RatioEstimate(x, &low, &high)) }
 	for _, c := range []struct{ got, want string }{
 		{Rate(1.19e9), "1.19 Gbit/s"}, {Rate(999.96e6), "1.00 Gbit/s"}, {Rate(355.4e6), "355 Mbit/s"}, {Rate(12), "12.0 bit/s"}, {Rate(0), "0 bit/s"},
@@ -42,7 +41,7 @@ func TestNumbers(t *testing.T) {
 		{estimate(0.035, 0.0003, 0.069, measurement.Fraction, false), "3.50 % [0.03, 6.90]"},
 		{estimate(-12e-6, -30e-6, -0.01e-6, measurement.SecondsUnit, true), "−12.00 µs [−30.00, −0.01]"},
 		{estimate(0.035, 0, 0.069, measurement.Fraction, false), "3.5 % [0.0, 6.9]"},
-		{alone(-0.501, measurement.Fraction), "−50.1 %"}, {alone(0, measurement.Fraction), "0.0 %"},
+		{withSign(-0.501, measurement.Fraction), "−50.1 %"}, {withSign(0, measurement.Fraction), "0.0 %"},
 		{P(0.00001), "p < 0.0001"}, {P(0.0123), "p = 0.012"}, {Scale(2.5), "2.5"},
 		{Printed(2.783e-3, quantity.Scale{Factor: 1e-3, Name: "ms"}), "2.783 ms"}, {Printed(12e9, quantity.Scale{Factor: 1e9, Name: "Gbit/s"}), "12.0 Gbit/s"},
 		{List(nil), ""}, {List([]string{"a"}), "a"}, {List([]string{"a", "b", "c"}), "a, b and c"},

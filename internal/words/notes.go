@@ -231,16 +231,8 @@ func (n Names) drift(x result.Note) string {
 		why = append(why, "the two halves differ, "+P(d.HalvesP))
 	}
 	metric := measurement.MetricOf(x.Metric)
-	write := func(ratio, difference float64) (text string) {
-		if ratio > 0 {
-			text, _ = Estimate(ratio-1, nil, nil, measurement.Fraction, true)
-		} else {
-			text, _ = Estimate(difference, nil, nil, metric.Unit, true)
-		}
-		return text
-	}
 	return fmt.Sprintf("Drift: the effect of %s on %s, %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). A single figure for the whole run hides this.",
-		n.Path(x.Path), metric.Label, n.Test(x.Test), write(d.FirstRatio, d.FirstDifference), write(d.SecondRatio, d.SecondDifference), strings.Join(why, "; "))
+		n.Path(x.Path), metric.Label, n.Test(x.Test), changeOf(d.FirstRatio, d.FirstDifference, metric.Unit), changeOf(d.SecondRatio, d.SecondDifference, metric.Unit), strings.Join(why, "; "))
 }
 
 // fullCPUs says what full CPUs mean for the figures.

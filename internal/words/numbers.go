@@ -99,6 +99,20 @@ func Estimate(v float64, low, high *float64, u measurement.Unit, signed bool) (e
 	return estimateIn(s, v, low, high, least, signed)
 }
 
+// withSign writes a difference without limits, with its sign: "−50.1 %".
+func withSign(v float64, u measurement.Unit) string {
+	text, _ := Estimate(v, nil, nil, u, true)
+	return text
+}
+
+// changeOf writes a change as a share where its ratio is known, else by its difference.
+func changeOf(ratio, difference float64, u measurement.Unit) string {
+	if ratio > 0 {
+		return withSign(ratio-1, measurement.Fraction)
+	}
+	return withSign(difference, u)
+}
+
 // estimateIn writes an estimate and its limits in a unit, with so many decimals at
 // least. A limit may be infinite.
 func estimateIn(s quantity.Scale, v float64, low, high *float64, least int, signed bool) (estimate, between string) {

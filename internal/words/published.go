@@ -129,8 +129,7 @@ func off(p result.PublishedComparison) string {
 	if math.Abs(v) < 1e-9 {
 		v = 0 // the rounding of two equal values
 	}
-	text, _ := Estimate(v, nil, nil, measurement.Fraction, true)
-	return text + " off"
+	return withSign(v, measurement.Fraction) + " off"
 }
 
 // Published is a published figure and what was measured in a sentence.

@@ -33,7 +33,7 @@ func WatchedValue(s watch.Series, v float64) string {
 	case s.Baseline != "" && metric.ByRatio():
 		return Ratio(v)
 	case s.Baseline != "":
-		return joined(Estimate(v, nil, nil, metric.Unit, true))
+		return withSign(v, metric.Unit)
 	}
 	return Value(v, metric.Unit)
 }
@@ -56,7 +56,7 @@ func WatchedChange(s watch.Series, level, change float64) string {
 	if measurement.MetricOf(s.Metric).Unit == measurement.Fraction {
 		return Unit(quantity.Signed(100*change, quantity.Decimals(100*change, 2)), "points")
 	}
-	return joined(Estimate(change, nil, nil, measurement.MetricOf(s.Metric).Unit, true))
+	return withSign(change, measurement.MetricOf(s.Metric).Unit)
 }
 
 // SmallestChanges writes the smallest changes that are found: "−25 %, +30 %", and those
