@@ -19,9 +19,9 @@ func points(short bool) quantity.Scale {
 }
 
 // size writes an effect on the scale on which it is judged, a share or a multiple of
-// the reference or a difference in the metric's unit, with its interval. factor −1
-// turns a loss into a positive number.
-func size(e result.Effect, factor float64, signed, short bool) (estimate, between string) {
+// the reference or a difference in the metric's unit, with its interval. Without its
+// sign a loss is a positive number.
+func size(e result.Effect, signed, short bool) (estimate, between string) {
 	v, low, high := e.Judged()
 	if e.EstimateUnbounded {
 		return "unbounded", ""
@@ -29,7 +29,7 @@ func size(e result.Effect, factor float64, signed, short bool) (estimate, betwee
 	if e.LowUnbounded || e.HighUnbounded {
 		low, high = end(low, e.LowUnbounded, -1), end(high, e.HighUnbounded, 1)
 	}
-	if factor < 0 {
+	if !signed && v < 0 {
 		v = -v
 		low, high = negative(high), negative(low)
 	}
@@ -83,8 +83,7 @@ func isMultiple(e result.Effect) bool {
 // end is an end of an interval, infinite where it is unbounded.
 func end(v *float64, unbounded bool, sign int) *float64 {
 	if unbounded {
-		x := math.Inf(sign)
-		return &x
+		return new(math.Inf(sign))
 	}
 	return v
 }
@@ -93,8 +92,7 @@ func negative(v *float64) *float64 {
 	if v == nil {
 		return nil
 	}
-	x := -*v
-	return &x
+	return new(-*v)
 }
 
 // Size writes an effect with its sign, and its interval: "−70.2 %" and
@@ -103,7 +101,7 @@ func Size(e result.Effect) (estimate, between string) {
 	if e.Counted() == 0 {
 		return None, ""
 	}
-	return size(e, 1, true, true)
+	return size(e, true, true)
 }
 
 // amount writes a size that somebody stated, a bound or a margin, on the scale on

@@ -24,7 +24,7 @@ func (n Names) change(e result.Effect) string {
 	case e.Coverage == 0:
 		from = fmt.Sprintf(" from %d and %s", e.ReferenceN-e.ReferenceWithoutValue, quantity.Count(e.Counted(), "trial"))
 	}
-	between := func(signed bool) string { return joined(size(e, 1, signed, false)) + from }
+	change := joined(size(e, true, false)) + from
 	switch e.Verdict {
 	case result.Costs, result.Gains, result.Breaks:
 		verb := verdicts[e.Verdict].run
@@ -35,7 +35,7 @@ func (n Names) change(e result.Effect) string {
 		if e.Baseline != "" {
 			levels += fmt.Sprintf("; %s %s → %s", n.Path(e.Baseline), Value(e.ReferenceBaselineMedian, metric.Unit), Value(e.BaselineMedian, metric.Unit))
 		}
-		return fmt.Sprintf("%s: %s than in %s on %s: %s changed by %s (%s)%s", subject, verb, e.ReferenceRun, what, of, between(true), levels, n.unbounded(e))
+		return fmt.Sprintf("%s: %s than in %s on %s: %s changed by %s (%s)%s", subject, verb, e.ReferenceRun, what, of, change, levels, n.unbounded(e))
 	case result.NoCost:
 		text := fmt.Sprintf("%s: no change larger than %s of %s on %s%s", subject, amount(e, e.Bound, false), of, what, from)
 		return text + where(e)
@@ -43,7 +43,7 @@ func (n Names) change(e result.Effect) string {
 	if e.Counted() == 0 {
 		return fmt.Sprintf("%s: not resolved on %s: %s", subject, what, n.withheld(e))
 	}
-	by := "by " + between(true)
+	by := "by " + change
 	if e.EstimateUnbounded {
 		by = "beyond any bound" + from
 	}

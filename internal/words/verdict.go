@@ -101,7 +101,7 @@ func (n Names) judged(e result.Effect) string {
 	case e.Verdict == result.NoCost:
 		return n.noCost(e, subject, what)
 	}
-	text := fmt.Sprintf("%s: not resolved on %s: %s", subject, what, joined(size(e, 1, true, false)))
+	text := fmt.Sprintf("%s: not resolved on %s: %s", subject, what, joined(size(e, true, false)))
 	if e.Coverage == 0 {
 		text += " from " + quantity.Count(e.Counted(), "block")
 	} else {
@@ -153,7 +153,7 @@ func (n Names) noCost(e result.Effect, subject, what string) string {
 	}
 	text += where(e)
 	if e.BeyondChance {
-		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, 1, true, false)))
+		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, true, false)))
 	}
 	if e.LookedAt > 0 {
 		text += fmt.Sprintf("; neither path had any in %s, among at least %s each", quantity.Count(e.Counted(), "block"), Value(math.Floor(e.LookedAt), measurement.Count))
@@ -192,11 +192,7 @@ func (n Names) claim(e result.Effect, subject, what string) string {
 		change = " (" + change + ")"
 	}
 	v, _, _ := e.Judged()
-	factor := 1.0
-	if v < 0 {
-		factor = -1
-	}
-	much := joined(size(e, factor, false, false))
+	much := joined(size(e, false, false))
 	switch {
 	case isMultiple(e):
 		return fmt.Sprintf("%s: multiplies %s by %s%s", subject, what, much, change)
