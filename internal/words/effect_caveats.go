@@ -12,14 +12,12 @@ import (
 // Effect is the readable verdict, with what a reader must know with it: trials
 // that collapsed, and assumptions that do not hold.
 func (n Names) Effect(e result.Effect) string {
-	return n.effect(e, func(result.Collapse) string { return n.collapse(e) }, n.violation)
+	return n.effect(e, n.collapse, n.violation)
 }
 
 // BriefEffect is Effect with what is beside the verdict in few words.
 func (n Names) BriefEffect(e result.Effect) string {
-	return n.effect(e, func(c result.Collapse) string {
-		return fmt.Sprintf("it collapsed in %d of %s", c.Trials, quantity.Count(e.Counted(), "trial"))
-	}, func(e result.Effect, v result.Violation) string {
+	return n.effect(e, collapsed, func(e result.Effect, v result.Violation) string {
 		switch v.Assumption {
 		case result.NoDrift:
 			return "the effect changed during the run"
@@ -35,15 +33,14 @@ func (n Names) BriefEffect(e result.Effect) string {
 	})
 }
 
-func (n Names) effect(e result.Effect, collapse func(result.Collapse) string, violation func(result.Effect, result.Violation) string) string {
-	text := ""
+func (n Names) effect(e result.Effect, collapse func(result.Effect) string, violation func(result.Effect, result.Violation) string) string {
+	say := n.judged
 	if e.FewestBlocks > 0 && e.Metric != measurement.BrokenTrials {
-		text = n.fewBlocks(e)
-	} else {
-		text = n.judged(e)
+		say = n.fewBlocks
 	}
+	text := say(e)
 	if e.Collapse != nil && !slices.Contains(e.Withheld, result.WithheldCollapsed) {
-		text += "; " + collapse(*e.Collapse)
+		text += "; " + collapse(e)
 	}
 	for _, v := range e.Violations {
 		text += "; " + violation(e, v)
@@ -54,13 +51,12 @@ func (n Names) effect(e result.Effect, collapse func(result.Collapse) string, vi
 // fewBlocks is the sentence of an effect that has fewer blocks than a claim takes.
 func (n Names) fewBlocks(e result.Effect) string {
 	estimate, _ := Size(e)
-	what := measurement.MetricOf(e.Metric).Label + ", " + n.Test(e.Test)
 	blocks := fmt.Sprintf("%d of %s", e.Counted(), quantity.Count(e.FewestBlocks, "block"))
 	if e.Verdict == result.Indicated && e.Indication != nil {
 		return fmt.Sprintf("%s: %s on %s, is indicated by %s, but not claimed: %s if noise is normal and equal on all paths and tests; needs %s",
-			n.Subject(e), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
+			n.Subject(e), estimate, n.measured(e), blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
 	}
-	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far; needs ", n.Subject(e), what, blocks, estimate)
+	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far; needs ", n.Subject(e), n.measured(e), blocks, estimate)
 	if e.Counted() == 1 {
 		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + "; the spread of trials is unknown"
 	}
@@ -75,16 +71,19 @@ func tooFew(e result.Effect) string {
 	return fmt.Sprintf(": %d of %d", e.Counted(), e.FewestBlocks)
 }
 
+// collapsed says in how many trials an effect's path fell far below the others.
+func collapsed(e result.Effect) string {
+	return fmt.Sprintf("it collapsed in %d of %s", e.Collapse.Trials, quantity.Count(e.Counted(), "trial"))
+}
+
 // collapse says which part of the trials fell far below the others.
 func (n Names) collapse(e result.Effect) string {
 	c := e.Collapse
-	text := fmt.Sprintf("it collapsed in %d of %s, to ", c.Trials, quantity.Count(e.Counted(), "trial"))
-	if c.Worst < 1 {
-		text += Share(c.Worst)
-	} else {
-		text = fmt.Sprintf("it collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.Counted(), "trial")) + Ratio(c.Worst)
+	worst := "to " + Share(c.Worst)
+	if c.Worst >= 1 {
+		worst = "at worst to " + Ratio(c.Worst)
 	}
-	text += " of " + n.Path(e.Baseline) + " in the same blocks, "
+	text := fmt.Sprintf("%s, %s of %s in the same blocks, ", collapsed(e), worst, n.Path(e.Baseline))
 	switch {
 	case e.ReferenceRun != "":
 		return text + fmt.Sprintf("and in %s in %s of %d", e.ReferenceRun, none(c.ReferenceTrials), e.ReferenceN)

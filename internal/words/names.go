@@ -19,6 +19,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -66,6 +67,11 @@ func (n Names) Path(name string) string { return LeftToRight(cmp.Or(n.paths[name
 
 // Test is what a test is called.
 func (n Names) Test(name string) string { return LeftToRight(cmp.Or(n.tests[name], name)) }
+
+// measured names what an effect is measured by: a metric of a test.
+func (n Names) measured(e result.Effect) string {
+	return measurement.MetricOf(e.Metric).Label + ", " + n.Test(e.Test)
+}
 
 // LeftToRight ends a name whose last letters run from right to left with a mark (U+200E):
 // without it a number that follows in a sentence would be shown before the name, and its

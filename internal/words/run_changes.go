@@ -12,7 +12,7 @@ import (
 // path costs, or in its level where there is nothing that it is compared with.
 func (n Names) change(e result.Effect) string {
 	metric := measurement.MetricOf(e.Metric)
-	subject, what := n.Subject(e), metric.Label+", "+n.Test(e.Test)
+	subject, what := n.Subject(e), n.measured(e)
 	of := "the level"
 	if e.Baseline != "" {
 		of = "the cost"

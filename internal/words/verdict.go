@@ -86,7 +86,7 @@ func (n Names) Subject(e result.Effect) string {
 
 // judged is the sentence of a verdict.
 func (n Names) judged(e result.Effect) string {
-	subject, what := n.Subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
+	subject, what := n.Subject(e), n.measured(e)
 	switch {
 	case e.Run != "":
 		return n.change(e)
