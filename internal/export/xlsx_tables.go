@@ -1,7 +1,6 @@
 package export
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // The sheets of a result, besides those of what was counted over time.
@@ -36,11 +36,8 @@ func tables(r *result.Result) (out []table) {
 	for _, p := range r.Paths {
 		paths.rows = append(paths.rows, []any{text(p.Name), text(p.Title), p.Baseline, text(p.Source), text(p.Dest), text(p.VariantOf), text(p.Tunnel)})
 		for i, h := range p.Hops {
-			var parameters []string
-			for _, name := range slices.Sorted(maps.Keys(h.Parameters)) {
-				parameters = append(parameters, name+"="+h.Parameters[name])
-			}
-			hops.rows = append(hops.rows, []any{text(p.Name), i + 1, text(h.Type), text(h.Name), h.Bypassed, text(strings.Join(parameters, " "))})
+			parameters := strings.Join(words.Settings(h.Parameters, "="), " ")
+			hops.rows = append(hops.rows, []any{text(p.Name), i + 1, text(h.Type), text(h.Name), h.Bypassed, text(parameters)})
 		}
 	}
 	levels := table{levelsSheet, []any{"path", "test", "metric", "trials", "broken_trials", "median", "low", "high"}, nil}

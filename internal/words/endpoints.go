@@ -199,11 +199,7 @@ func switches(r *result.Result, p result.TestbedPath) string {
 	if len(p.Set) == 0 {
 		return ""
 	}
-	var set []string
-	for _, name := range slices.Sorted(maps.Keys(p.Set)) {
-		set = append(set, name+" "+p.Set[name])
-	}
-	text := "; in force with " + strings.Join(set, ", ")
+	text := "; in force with " + strings.Join(Settings(p.Set, " "), ", ")
 	var took []float64
 	proof := ""
 	for i := range r.Trials {

@@ -2,8 +2,6 @@ package words
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -154,11 +152,7 @@ func Event(e event.Event) string {
 	case event.Switched:
 		text := fmt.Sprintf("path %s is in force", e.Trial.Path)
 		if s := e.Switch; s != nil {
-			var set []string
-			for _, name := range slices.Sorted(maps.Keys(s.Set)) {
-				set = append(set, name+"="+s.Set[name])
-			}
-			text += fmt.Sprintf(": %s, after %s, proof %s", strings.Join(set, " "), Time(s.Took), s.Proof)
+			text += fmt.Sprintf(": %s, after %s, proof %s", strings.Join(Settings(s.Set, "="), " "), Time(s.Took), s.Proof)
 		}
 		return text
 	case event.Measured:

@@ -3,8 +3,6 @@ package words
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -37,9 +35,7 @@ func Fingerprint(f *measurement.Fingerprint) string {
 		parts = append(parts, "switched in place, "+Time(f.Settle)+" to settle")
 	}
 	if w := f.Switch; w != nil {
-		for _, name := range slices.Sorted(maps.Keys(w.Set)) {
-			parts = append(parts, name+" at "+w.Set[name])
-		}
+		parts = append(parts, Settings(w.Set, " at ")...)
 		parts = append(parts, "proof "+w.Proof+" in "+Time(w.Took))
 	}
 	if !f.Matches && f.Why != nil {

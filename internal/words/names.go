@@ -16,6 +16,8 @@ package words
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -87,6 +89,15 @@ func LeftToRight(name string) string {
 		return name + "\u200e"
 	}
 	return name
+}
+
+// Settings lists names with their values, by name.
+func Settings(set map[string]string, between string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		out = append(out, name+between+set[name])
+	}
+	return out
 }
 
 // List writes "a, b and c".
