@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,15 +128,7 @@ func Attribution(a result.Attribution, d measurement.Direction) string {
 	if len(order) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(order, func(x, y result.Cause) int {
-		switch {
-		case a.Shares[x] > a.Shares[y]:
-			return -1
-		case a.Shares[x] < a.Shares[y]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(x, y result.Cause) int { return cmp.Compare(a.Shares[y], a.Shares[x]) })
 	first := order[0]
 	known, ok := causes[first]
 	if ok && result.MostOfTheTime(a.Shares[first]) {
@@ -163,8 +156,7 @@ func remaining(a result.Attribution, told result.Cause) string {
 			names = append(names, Cause(c))
 		}
 	}
-	last := len(names) - 1
-	return "; it may be " + strings.Join(names[:last], ", ") + " or " + names[last]
+	return "; it may be " + list(names, "or")
 }
 
 // changed says what an intervention changes.

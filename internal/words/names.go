@@ -101,13 +101,16 @@ func Settings(set map[string]string, between string) []string {
 }
 
 // List writes "a, b and c".
-func List(items []string) string {
+func List(items []string) string { return list(items, "and") }
+
+// list writes items with a word before the last.
+func list(items []string, word string) string {
 	switch last := len(items) - 1; last {
 	case -1:
 		return ""
 	case 0:
 		return items[0]
 	default:
-		return strings.Join(items[:last], ", ") + " and " + items[last]
+		return strings.Join(items[:last], ", ") + " " + word + " " + items[last]
 	}
 }

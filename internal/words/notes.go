@@ -122,7 +122,7 @@ var notes = map[result.NoteCode]note{
 	result.NoteRepeatedBlock: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("The run was interrupted in block %d, which was repeated as a whole; %s from before do not count, but are kept.", x.Block, quantity.Count(x.Count, "trial"))
 	}},
-	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
+	result.NoteFullCPUs: {above: true, say: fullCPUs},
 	result.NoteRejudged: {above: true, say: func(_ Names, x result.Note) string {
 		metric, margin := measurement.MetricOf(x.Metric), measurement.Margin{}
 		if x.Margin != nil {
@@ -130,7 +130,7 @@ var notes = map[result.NoteCode]note{
 		}
 		return fmt.Sprintf("%s was judged again: %s is what matters according to the report's options, not those of the run.", metric.Label, cmp.Or(Margin(metric, margin), "nothing"))
 	}},
-	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
+	result.NoteReadings: {say: readings},
 	result.NoteTunnelMeetsRules: {say: func(n Names, x result.Note) string {
 		return fmt.Sprintf("%s: firewall %[3]s compares every packet of the VXLAN tunnel with all %[2]s, not only the first of each flow: the tunnel's two directions have different source ports, so connection tracking never sees an answer.",
 			n.Path(x.Path), quantity.Count(x.Count, "rule"), x.Name)
@@ -236,7 +236,7 @@ func (n Names) drift(x result.Note) string {
 }
 
 // fullCPUs says what full CPUs mean for the figures.
-func fullCPUs(x result.Note) string {
+func fullCPUs(_ Names, x result.Note) string {
 	text := fmt.Sprintf("The CPUs of an end were full in %d of %s", x.Count, quantity.Count(x.Of, "trial"))
 	switch stolen := fmt.Sprintf("a hypervisor took up to %s of their time", Percent(x.Stolen)); {
 	case x.Count == 0:
@@ -248,7 +248,7 @@ func fullCPUs(x result.Note) string {
 }
 
 // readings says why the readings inside one run are no repetitions.
-func readings(x result.Note) string {
+func readings(_ Names, x result.Note) string {
 	what := cmp.Or(x.Name, "this row")
 	text := fmt.Sprintf("The %d readings of %s are one run, so one trial: they give no interval, no p and no difference.", x.Count, what)
 	if x.Autocorrelation == nil {

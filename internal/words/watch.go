@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -93,9 +94,7 @@ func Route(hops []string) string {
 	}
 	shown := make([]string, len(hops))
 	for i, h := range hops {
-		if shown[i] = h; h == "" {
-			shown[i] = "*"
-		}
+		shown[i] = cmp.Or(h, "*")
 	}
 	return strings.Join(shown, " ")
 }
