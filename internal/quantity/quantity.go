@@ -19,14 +19,6 @@ type Scale struct {
 	Name   string
 }
 
-// Space is the unit's name with a space before it, or nothing.
-func (s Scale) Space() string {
-	if s.Name == "" {
-		return ""
-	}
-	return " " + s.Name
-}
-
 var (
 	rates   = []Scale{{1e12, "Tbit/s"}, {1e9, "Gbit/s"}, {1e6, "Mbit/s"}, {1e3, "kbit/s"}, {1, "bit/s"}}
 	times   = []Scale{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}}

@@ -93,19 +93,14 @@ func (t Test) details() []string {
 
 // verdict is one cost as a sentence.
 type verdict struct {
-	Kind       result.Verdict
-	Text       string
-	Path, Test string // labels
-	Metric     string // label
-	cost       result.Effect
+	Kind         result.Verdict
+	Text         string
+	Test, Metric string // labels
+	cost         result.Effect
 }
 
 // excluded is a trial that does not count, with its reasons.
-type excluded struct {
-	ID, Path, Test string
-	Block          int
-	Reason         string
-}
+type excluded struct{ ID, Reason string }
 
 // Key names a metric of a test on a path.
 type Key struct{ Path, Test, Metric string }
@@ -289,11 +284,9 @@ func (m *Model) excluded() []excluded {
 	var out []excluded
 	for i := range m.Run.Trials {
 		t := &m.Run.Trials[i]
-		if t.Gate.Passed {
-			continue
+		if !t.Gate.Passed {
+			out = append(out, excluded{typeset.Line(t.ID), typeset.Sentence(words.Findings(t.Gate, true))})
 		}
-		out = append(out, excluded{ID: typeset.Line(t.ID), Path: m.PathLabel(t.Path), Test: m.TestLabel(t.Test),
-			Block: t.Block, Reason: typeset.Sentence(words.Findings(t.Gate, true))})
 	}
 	return out
 }

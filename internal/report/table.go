@@ -69,7 +69,6 @@ type Cell struct {
 
 	Scaled    string   // value × scale, where that means something
 	Published []string // the study's figures for this cell
-	Outliers  int
 }
 
 // table lays the primary metrics out.
@@ -121,7 +120,6 @@ func (m *Model) tableCell(p Path, t Test) Cell {
 		n, broken = c.N, c.Broken
 		var write func(float64) string
 		out.Value, out.Unit, write = t.Column.Split(c.Median)
-		out.Outliers = len(c.Outliers)
 		if c.Low != nil && c.High != nil {
 			out.Interval = words.Interval(*c.Low, *c.High, write)
 		}
@@ -196,7 +194,7 @@ func (m *Model) verdicts() {
 			}
 			slices.SortStableFunc(costs, func(a, b *result.Effect) int { return harmless(a.Verdict) - harmless(b.Verdict) })
 			for _, c := range costs {
-				v := verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Path: p.Label, Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
+				v := verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
 				if c.Primary || (t.HasPrimary && c.Metric == t.Primary.Name) {
 					m.Verdicts = append(m.Verdicts, v)
 				} else {

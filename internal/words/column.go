@@ -68,12 +68,6 @@ func (c Column) Split(v float64) (number, unit string, write func(float64) strin
 	return write(v), s.Name, write
 }
 
-// Number writes a value without its unit.
-func (c Column) Number(v float64) string {
-	number, _, _ := c.Split(v)
-	return number
-}
-
 // Write writes a value with its unit: one that the column's would show as nothing, such as
 // that of a single trial which collapsed, in its own.
 func (c Column) Write(v float64) string {
