@@ -111,10 +111,7 @@ func suggestRate(number, suffix string) string {
 	}
 	switch {
 	case strings.HasSuffix(bare, "B") || strings.HasPrefix(lower, "byte"):
-		value, ok := new(big.Rat).SetString(number)
-		if !ok {
-			return ""
-		}
+		value := rational(number)
 		value.Mul(value, factor(8))
 		if prefix != "" && strings.HasPrefix(lower, "i") { // MiB: 1024 where MB has 1000
 			for range strings.Index("kMGT", prefix) + 1 {
@@ -179,10 +176,10 @@ func suggestDuration(number, suffix string) string {
 	return "write ns, us, ms, s, m or h, as in 850us"
 }
 
-// ParseTimePer reads a time per byte or packet, such as "0.45ns/B" or
+// parseTimePer reads a time per byte or packet, such as "0.45ns/B" or
 // "1.2us/packet", in seconds; per is what follows the unit. Unlike a time it
 // may be finer than a nanosecond. The error is a *UnitError.
-func ParseTimePer(per, text string) (float64, error) {
+func parseTimePer(per, text string) (float64, error) {
 	example := "0.45ns" + per
 	number, suffix, err := splitQuantity("time", text, example)
 	if err != nil {
@@ -245,10 +242,7 @@ func ParseFraction(text string) (float64, error) {
 	if err != nil && number == "" {
 		return 0, err // otherwise it is a number alone, which is a fraction
 	}
-	value, ok := new(big.Rat).SetString(number)
-	if !ok {
-		return 0, notANumber("fraction", text, "1%")
-	}
+	value := rational(number)
 	switch suffix {
 	case "":
 	case "%":
@@ -271,23 +265,20 @@ func ParseScale(text string) (float64, error) {
 	if !ok || one != "1" || len(number) > MaxText || !IsDecimal(number) {
 		return 0, &UnitError{fmt.Sprintf("scale %q is not 1:N", printable.Cut(text, maxQuoted)), remedy}
 	}
-	value, err := strconv.ParseFloat(number, 64)
-	if err != nil || value < 1 || value > 10_000 {
+	value, _ := rational(number).Float64()
+	if value < 1 || value > 10_000 {
 		return 0, &UnitError{fmt.Sprintf("scale %q is not from 1:1 to 1:10000", text), remedy}
 	}
 	return value, nil
 }
 
-// ParseNumber reads a plain decimal number without a unit, at least 0. The
+// parseNumber reads a plain decimal number without a unit, at least 0. The
 // error is a *UnitError.
-func ParseNumber(text string) (float64, error) {
+func parseNumber(text string) (float64, error) {
 	if len(text) > MaxText || !IsDecimal(text) {
 		return 0, &UnitError{fmt.Sprintf("%q is not a plain number", printable.Cut(text, maxQuoted)), "write it without a unit, as in 2694"}
 	}
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read the number %q: %w", text, err)
-	}
+	value, _ := rational(text).Float64()
 	return value, nil
 }
 
@@ -308,11 +299,11 @@ func ParseValue(unit measurement.Unit, text string) (float64, error) {
 	case measurement.Fraction:
 		return ParseFraction(text)
 	case measurement.SecondsPerByte:
-		return ParseTimePer("/B", text)
+		return parseTimePer("/B", text)
 	case measurement.SecondsPerPacket:
-		return ParseTimePer("/packet", text)
+		return parseTimePer("/packet", text)
 	}
-	return ParseNumber(text)
+	return parseNumber(text)
 }
 
 // FormatRate writes a rate so that ParseRate reads the very same value.
@@ -385,7 +376,7 @@ func splitQuantity(what, text, example string) (number, suffix string, err error
 	case strings.HasPrefix(text, "-"):
 		return "", "", &UnitError{fmt.Sprintf("%s %q is negative", what, text), "write it as in " + example}
 	case !IsDecimal(number):
-		return "", "", notANumber(what, text, example)
+		return "", "", &UnitError{fmt.Sprintf("%s %q does not start with a number", what, text), "write it as in " + example}
 	case suffix == "":
 		return number, "", &UnitError{fmt.Sprintf("%s %q has no unit", what, text), "write it as in " + example}
 	case strings.TrimSpace(suffix) != suffix:
@@ -410,10 +401,6 @@ func withoutSpaces[T any](err error, text string, parse func(string) (T, error))
 	return err
 }
 
-func notANumber(what, text, example string) *UnitError {
-	return &UnitError{fmt.Sprintf("%s %q does not start with a number", what, text), "write it as in " + example}
-}
-
 func unknownUnit(what, text, suffix, remedy string) *UnitError {
 	return &UnitError{fmt.Sprintf("unknown unit %q in %s %q", suffix, what, text), remedy}
 }
@@ -429,14 +416,17 @@ func IsWhole(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
-// scaled is number, which IsDecimal, in base units.
+// rational is a number that IsDecimal, all of which big.Rat reads.
+func rational(number string) *big.Rat {
+	value, _ := new(big.Rat).SetString(number)
+	return value
+}
+
+// scaled is number, which IsDecimal, in base units; false without such a unit.
 func scaled(number, suffix string, units []unit) (*big.Rat, bool) {
 	for _, u := range units {
 		if u.suffix == suffix {
-			value, ok := new(big.Rat).SetString(number)
-			if !ok {
-				return nil, false
-			}
+			value := rational(number)
 			return value.Mul(value, u.factor), true
 		}
 	}

@@ -34,7 +34,7 @@ func TestParseQuantities(t *testing.T) {
 		{size, "1GiB", 1 << 30}, {size, "0B", 0}, {size, "1.5KiB", 1536}, {size, "1000TB", 1e15},
 		{share, "1%", 0.01}, {share, "0.01", 0.01}, {share, "0.1%", 0.001}, {share, "0", 0}, {share, "1", 1}, {share, "100%", 1},
 		{ParseScale, "1:10", 10}, {ParseScale, "1:1", 1}, {ParseScale, "1:2.5", 2.5}, {ParseScale, "1:10000", 10000},
-		{ParseNumber, "2694", 2694}, {ParseNumber, "0.5", 0.5},
+		{parseNumber, "2694", 2694}, {parseNumber, "0.5", 0.5},
 		{perByte, "0.45ns/B", 0.45e-9}, {perByte, "450ps/B", 0.45e-9}, {perByte, "0us/B", 0}, {perPacket, "1.2us/packet", 1.2e-6}, {perPacket, "1µs/packet", 1e-6},
 	}
 	for _, test := range tests {
@@ -51,7 +51,7 @@ func TestParseRefuses(t *testing.T) {
 	size := func(s string) error { _, err := ParseBytes(s); return err }
 	share := func(s string) error { _, err := ParseFraction(s); return err }
 	scale := func(s string) error { _, err := ParseScale(s); return err }
-	number := func(s string) error { _, err := ParseNumber(s); return err }
+	number := func(s string) error { _, err := parseNumber(s); return err }
 	perByte := func(s string) error { _, err := ParseValue(measurement.SecondsPerByte, s); return err }
 	perPacket := func(s string) error { _, err := ParseValue(measurement.SecondsPerPacket, s); return err }
 	tests := []struct {

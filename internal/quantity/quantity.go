@@ -93,10 +93,7 @@ func Decimals(v float64, significant int) int {
 	}
 	// The exponent after rounding: 0.9997 reads as 1.00, not as 1.000.
 	rounded := strconv.FormatFloat(math.Abs(v), 'e', significant-1, 64)
-	exponent, err := strconv.Atoi(rounded[strings.IndexByte(rounded, 'e')+1:])
-	if err != nil {
-		return 0 // FormatFloat always writes a whole exponent
-	}
+	exponent, _ := strconv.Atoi(rounded[strings.IndexByte(rounded, 'e')+1:]) // which is always whole
 	return min(max(significant-1-exponent, 0), maxDecimals)
 }
 
@@ -108,13 +105,13 @@ func Number(v float64, decimals int) string {
 		return "—"
 	}
 	if a := math.Abs(v); a >= 1e7 || (a > 0 && a < 1e-6) {
-		return Minus(strconv.FormatFloat(v, 'g', 3, 64))
+		return minus(strconv.FormatFloat(v, 'g', 3, 64))
 	}
 	s := strconv.FormatFloat(v, 'f', decimals, 64)
 	if strings.Trim(s, "-0.") == "" {
 		s = strings.TrimPrefix(s, "-")
 	}
-	return Minus(s)
+	return minus(s)
 }
 
 // Ratio writes a ratio with RatioDecimals.
@@ -138,8 +135,8 @@ func Signed(v float64, decimals int) string {
 	return s
 }
 
-// Minus swaps hyphens for true minus signs.
-func Minus(s string) string { return strings.ReplaceAll(s, "-", "−") }
+// minus swaps hyphens for true minus signs.
+func minus(s string) string { return strings.ReplaceAll(s, "-", "−") }
 
 // Format writes a value in base units with three significant digits and its
 // best unit: "358 Mbit/s". A whole count below 100 000 is written whole.
