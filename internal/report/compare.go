@@ -15,7 +15,7 @@ import (
 // table, and what is said below it.
 type sheet struct {
 	Title    string
-	Verdicts []verdict
+	Verdicts []Verdict
 	Figures  []FigureRow // a table of published figures
 	Measured string      // head of their measured column
 	Changes  [][]string  // a table of two runs, its head first
@@ -45,7 +45,7 @@ func ComparisonSheets(c *result.Comparison) []sheet {
 				s.add(change, names, plain)
 			}
 		}
-		slices.SortStableFunc(s.Verdicts, func(a, b verdict) int { return harmless(a.Kind) - harmless(b.Kind) })
+		slices.SortStableFunc(s.Verdicts, func(a, b Verdict) int { return harmless(a.Kind) - harmless(b.Kind) })
 		s.Below = append(s.Below, words.ChangesNote(c.Changes))
 		out = append(out, s)
 	}
@@ -74,7 +74,7 @@ func (s *sheet) add(c result.Effect, names, plain words.Names) {
 		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "change", "95 % interval", "p", "verdict"}}
 	}
 	if c.Primary {
-		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c)), cost: c})
+		s.Verdicts = append(s.Verdicts, Verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c)), cost: c})
 	}
 	metric := measurement.MetricOf(c.Metric)
 	before, after := levels(c, metric)

@@ -42,7 +42,7 @@ type card struct {
 	Status      string // trials and time
 	Tally       string // of predictions
 	TallyClass  string
-	Verdicts    []verdict
+	Verdicts    []Verdict
 	Published   []FigureRow
 	ScaleName   string
 }
@@ -125,7 +125,7 @@ func newCard(e *result.IndexEntry) card {
 		c.TallyClass = "v-fine"
 	}
 	for _, cost := range e.Costs {
-		c.Verdicts = append(c.Verdicts, verdict{Kind: cost.Verdict, Text: typeset.Sentence(names.Effect(cost)), cost: cost})
+		c.Verdicts = append(c.Verdicts, Verdict{Kind: cost.Verdict, Text: typeset.Sentence(names.Effect(cost)), cost: cost})
 	}
 	for _, p := range e.Published {
 		c.Published = append(c.Published, newFigureRow(p, columnOf(p)))

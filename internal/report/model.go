@@ -43,8 +43,8 @@ type Model struct {
 	// Above is what a reader must know before the verdicts.
 	Above    []string
 	Headline string
-	Verdicts []verdict // of the primary costs
-	Others   []verdict // of all other costs
+	Verdicts []Verdict // of the primary costs
+	Others   []Verdict // of all other costs
 
 	Table     table
 	Details   []detail
@@ -91,8 +91,8 @@ func (t Test) details() []string {
 	return t.Descriptor().Details
 }
 
-// verdict is one cost as a sentence.
-type verdict struct {
+// Verdict is one cost as a sentence.
+type Verdict struct {
 	Kind         result.Verdict
 	Text         string
 	Test, Metric string // labels

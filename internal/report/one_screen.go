@@ -15,7 +15,7 @@ import (
 // Brief is what one screen has room for in place of the model's own lists; what it
 // counts, they tell.
 type Brief struct {
-	Verdicts []verdict // of the primary costs, each with its caveats in few words
+	Verdicts []Verdict // of the primary costs, each with its caveats in few words
 	Limits   []string  // what limits each path, alike ones together
 	// ShortLimits are the same, those with advice by their first words.
 	ShortLimits []string

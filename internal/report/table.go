@@ -13,10 +13,10 @@ import (
 )
 
 // VerdictClass is the style of a verdict.
-func (v verdict) VerdictClass() string { return verdictClass(v.Kind) }
+func (v Verdict) VerdictClass() string { return verdictClass(v.Kind) }
 
 // VerdictWord is the verdict in a word or two.
-func (v verdict) VerdictWord() string { return typeset.Line(words.Verdict(v.cost)) }
+func (v Verdict) VerdictWord() string { return typeset.Line(words.Verdict(v.cost)) }
 
 // VerdictClass is the style of a cell's verdict.
 func (c Cell) VerdictClass() string { return verdictClass(c.VerdictKind) }
@@ -194,7 +194,7 @@ func (m *Model) verdicts() {
 			}
 			slices.SortStableFunc(costs, func(a, b *result.Effect) int { return harmless(a.Verdict) - harmless(b.Verdict) })
 			for _, c := range costs {
-				v := verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
+				v := Verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
 				if c.Primary || (t.HasPrimary && c.Metric == t.Primary.Name) {
 					m.Verdicts = append(m.Verdicts, v)
 				} else {

@@ -13,18 +13,13 @@ import (
 
 // WriteComparison writes a comparison for a terminal.
 func WriteComparison(w io.Writer, c *result.Comparison, o Options) error {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
 	t := newTerminal(o)
 	for _, r := range c.Runs {
 		t.paragraph("", "", report.RunLine(r))
 	}
 	for _, s := range report.ComparisonSheets(c) {
 		t.heading(s.Title)
-		for _, v := range s.Verdicts {
-			t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
-		}
+		t.verdicts(s.Verdicts)
 		if len(s.Figures) > 0 {
 			t.publishedGrid(s.Figures)
 		}
@@ -39,11 +34,6 @@ func WriteComparison(w io.Writer, c *result.Comparison, o Options) error {
 			t.paragraph("", "", b)
 		}
 	}
-	if len(c.Notes) > 0 {
-		t.heading("Notes")
-		for _, n := range typeset.Lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes)) {
-			t.paragraph("- ", "", n)
-		}
-	}
+	t.list("Notes", typeset.Lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes)))
 	return typeset.Flush(w, t.b.String(), "comparison")
 }

@@ -10,9 +10,6 @@ import (
 
 // WriteIndex writes an index for a terminal, an experiment a paragraph.
 func WriteIndex(w io.Writer, x *result.Index, o Options) error {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
 	d := report.NewIndex(x)
 	t := newTerminal(o)
 	t.paragraph("", "", d.Status)

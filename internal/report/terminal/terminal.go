@@ -28,9 +28,6 @@ type Options struct {
 
 // Write writes the report for a terminal.
 func Write(w io.Writer, r *result.Result, o Options) error {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
 	t, m := newTerminal(o), report.New(r)
 	t.top(m)
 	if o.Verbose {
@@ -61,6 +58,9 @@ type terminal struct {
 }
 
 func newTerminal(o Options) *terminal {
+	if o.Width <= 0 {
+		o.Width = 100
+	}
 	return &terminal{width: max(o.Width, 24), colour: o.Colour, verbose: o.Verbose}
 }
 
@@ -112,9 +112,7 @@ func (t *terminal) top(m *report.Model) {
 // brief renders what one screen has room for.
 func (t *terminal) brief(m *report.Model) {
 	b := m.Brief()
-	for _, v := range b.Verdicts {
-		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
-	}
+	t.verdicts(b.Verdicts)
 	t.table(m)
 	rest := t.listed(b.Counts) + min(len(b.Remarks), 1) + 1 + t.lines(b.More)
 	t.list("What limits each path", t.limits(b, t.screen()-t.used()-rest))
@@ -177,18 +175,14 @@ func (t *terminal) remarks(b report.Brief) []string {
 
 // write renders the whole report.
 func (t *terminal) write(m *report.Model) {
-	for _, v := range m.Verdicts {
-		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
-	}
+	t.verdicts(m.Verdicts)
 	t.table(m)
 	t.details(m)
-	t.shares(m)
+	t.list("What limits each path", limits(m))
 	t.published(m)
 	if len(m.Others) > 0 {
 		t.heading("Further metrics")
-		for _, v := range m.Others {
-			t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
-		}
+		t.verdicts(m.Others)
 	}
 	if len(m.Excluded) > 0 {
 		t.heading(m.ExcludedName() + " trials")
@@ -198,7 +192,15 @@ func (t *terminal) write(m *report.Model) {
 	}
 	t.list("Also seen", m.Seen)
 	t.list("Where it was measured", m.Where)
-	t.notes(m)
+	t.list("Notes", notes(m))
+	t.list("What the published study left open", m.Open)
+}
+
+// verdicts writes a sentence each, marked.
+func (t *terminal) verdicts(all []report.Verdict) {
+	for _, v := range all {
+		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
+	}
 }
 
 // list writes lines under a heading, nothing without any.
@@ -224,24 +226,16 @@ func (t *terminal) details(m *report.Model) {
 	}
 }
 
-// notes writes what a reader must know in addition to the figures.
-func (t *terminal) notes(m *report.Model) {
-	if m.Statement != "" || m.ModelText != "" || len(m.Notes) > 0 {
-		t.heading("Notes")
-		t.paragraph("- ", "", m.Statement)
-		if m.ModelText != "" {
-			t.paragraph("- ", "", "Model: "+m.ModelText)
-		}
-		for _, n := range m.Notes {
-			t.paragraph("- ", "", n)
-		}
+// notes are what a reader must know in addition to the figures.
+func notes(m *report.Model) []string {
+	var out []string
+	if m.Statement != "" {
+		out = append(out, m.Statement)
 	}
-	if len(m.Open) > 0 {
-		t.heading("What the published study left open")
-		for _, o := range m.Open {
-			t.paragraph("- ", "", o)
-		}
+	if m.ModelText != "" {
+		out = append(out, "Model: "+m.ModelText)
 	}
+	return append(out, m.Notes...)
 }
 
 // verdictMark is a sign for a verdict that does not rely on colour.
@@ -269,15 +263,13 @@ func verdictStyle(k result.Verdict) string {
 	return styleYellow
 }
 
-// shares writes the attribution sentences.
-func (t *terminal) shares(m *report.Model) {
-	if len(m.Shares) == 0 {
-		return
-	}
-	t.heading("What limits each path")
+// limits are the sentences on what limits each test on each path.
+func limits(m *report.Model) []string {
+	var out []string
 	for _, s := range m.Shares {
-		t.paragraph("- ", "", s.Path+", "+s.Test+": "+s.Sentence)
+		out = append(out, s.Path+", "+s.Test+": "+s.Sentence)
 	}
+	return out
 }
 
 // tableLine is a line of the table: a label and one text per column.
