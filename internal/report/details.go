@@ -14,38 +14,44 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// detail is what a test says in addition to its primary metric: paths as rows, a few
-// further metrics as columns, medians over the trials that count.
-type detail struct {
-	Test    string
-	Metrics []string
-	Rows    []detailRow
+// Medians is a table of medians over the trials that count: rows of what Of says.
+type Medians struct {
+	Of      string // head of the rows' names
+	Columns []string
+	Rows    []medianRow
 }
 
-// detailRow is one path; a value that is missing is a dash.
-type detailRow struct {
-	Path   string
+// medianRow is a row under its columns; a value that is missing is a dash.
+type medianRow struct {
+	Name   string
 	Values []string
+}
+
+// detail is what a test says in addition to its primary metric: paths as rows, a few
+// further metrics as columns.
+type detail struct {
+	Test string
+	Medians
 }
 
 // details lays them out. A metric that no trial brought has no column.
 func (m *Model) details() []detail {
 	var out []detail
 	for _, t := range m.Tests {
-		d := detail{Test: t.Label}
+		d := detail{Test: t.Label, Medians: Medians{Of: "path"}}
 		for _, p := range m.Paths {
-			d.Rows = append(d.Rows, detailRow{Path: p.Label})
+			d.Rows = append(d.Rows, medianRow{Name: p.Label})
 		}
 		for _, name := range t.details() {
 			metric, _ := measurement.MetricNamed(name)
 			if values := m.detailColumn(t, metric); values != nil {
-				d.Metrics = append(d.Metrics, metric.Label)
+				d.Columns = append(d.Columns, metric.Label)
 				for i := range d.Rows {
 					d.Rows[i].Values = append(d.Rows[i].Values, values[i])
 				}
 			}
 		}
-		if len(d.Metrics) > 0 {
+		if len(d.Columns) > 0 {
 			out = append(out, d)
 		}
 	}

@@ -40,15 +40,8 @@ const (
 type hopSection struct {
 	Path, Test string
 	Sentences  []string // whether that agrees with the endpoints
-	Columns    []string
-	Rows       []hopRow
-	Headers    int // bytes that were taken off each packet to compare
-}
-
-// hopRow is one hop; its values are medians over trials, "—" for none.
-type hopRow struct {
-	Hop    string
-	Values []string
+	Medians
+	Headers int // bytes that were taken off each packet to compare
 }
 
 // watched is a hop with all its instances, as one trial saw it.
@@ -329,7 +322,7 @@ func (m *Model) hopSections() (out []hopSection, others string) {
 				s.Sentences = append(s.Sentences, said)
 			}
 			s.Headers = FramingOf(trials[0], t.Spec, p.Tunnel()).Headers
-			s.Columns, s.Rows = hopRows(trials)
+			s.Medians = hopMedians(trials)
 			out = append(out, s)
 		}
 	}
@@ -374,8 +367,8 @@ func counted(c measurement.HopCounter, w watched) (sum float64, known bool) {
 	return sum, known || sum != 0
 }
 
-// hopRows are the medians over trials of every counter that some hop has.
-func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
+// hopMedians are those of every counter that some hop has.
+func hopMedians(trials []*measurement.Trial) Medians {
 	var labels []string
 	byHop := map[string][]watched{}
 	for _, t := range trials {
@@ -386,11 +379,10 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 			byHop[w.Label()] = append(byHop[w.Label()], w)
 		}
 	}
-	rows := make([]hopRow, len(labels))
-	for i, label := range labels {
-		rows[i].Hop = label
+	out := Medians{Of: "hop"}
+	for _, label := range labels {
+		out.Rows = append(out.Rows, medianRow{Name: label})
 	}
-	var titles []string
 	for _, c := range measurement.HopCounters() {
 		column := make([]string, len(labels))
 		shown := c.Always
@@ -415,10 +407,10 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 		if !shown {
 			continue
 		}
-		titles = append(titles, c.Title)
-		for i := range rows {
-			rows[i].Values = append(rows[i].Values, column[i])
+		out.Columns = append(out.Columns, c.Title)
+		for i := range out.Rows {
+			out.Rows[i].Values = append(out.Rows[i].Values, column[i])
 		}
 	}
-	return titles, rows
+	return out
 }

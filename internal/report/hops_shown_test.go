@@ -114,7 +114,7 @@ func TestHopsCountNothingInMostTrials(t *testing.T) {
 		dropped, full := slices.Index(s.Columns, "dropped"), slices.Index(s.Columns, "of them: queue full")
 		for _, row := range s.Rows {
 			if dropped < 0 || full < 0 || row.Values[dropped] != "0" || row.Values[full] != "0" {
-				t.Errorf("%s, %s, %s: %q of %q", s.Path, s.Test, row.Hop, row.Values, s.Columns)
+				t.Errorf("%s, %s, %s: %q of %q", s.Path, s.Test, row.Name, row.Values, s.Columns)
 			}
 		}
 	}

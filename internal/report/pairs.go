@@ -45,16 +45,16 @@ func (m *Model) pairDetails() []detail {
 		if !t.HasPrimary {
 			continue
 		}
-		d := detail{Test: t.Label + ", pair by pair", Metrics: []string{"pairs", "slowest pair", "median pair", "fastest pair", "Jain’s fairness index",
-			"TCP RTT, lowest pair", "median pair", "highest pair"}}
+		columns := []string{"pairs", "slowest pair", "median pair", "fastest pair", "Jain’s fairness index",
+			"TCP RTT, lowest pair", "median pair", "highest pair"}
 		if !t.Descriptor().FlowRTTs {
-			d.Metrics = []string{"pairs", "least of a pair", "median pair", "most of a pair"}
+			columns = []string{"pairs", "least of a pair", "median pair", "most of a pair"}
 		}
-		found := false
+		d, found := detail{Test: t.Label + ", pair by pair", Medians: Medians{Of: "path", Columns: columns}}, false
 		for _, p := range m.Paths {
-			values := m.pairRowOf(t, p, len(d.Metrics))
+			values := m.pairRowOf(t, p, len(columns))
 			found = found || values[0] != "—"
-			d.Rows = append(d.Rows, detailRow{Path: p.Label, Values: values})
+			d.Rows = append(d.Rows, medianRow{Name: p.Label, Values: values})
 		}
 		if found {
 			out = append(out, d)

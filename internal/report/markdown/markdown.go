@@ -5,6 +5,7 @@ package markdown
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/report"
@@ -114,18 +115,15 @@ func table(b *strings.Builder, m *report.Model) {
 // details writes what tests say in addition to their primary metric.
 func details(b *strings.Builder, m *report.Model) {
 	for _, d := range m.Details {
-		fmt.Fprintf(b, "\n### %s, further medians\n\n| path |", Text(d.Test))
-		for _, metric := range d.Metrics {
-			fmt.Fprintf(b, " %s |", Text(metric))
-		}
-		b.WriteString("\n|:--|" + strings.Repeat("--:|", len(d.Metrics)) + "\n")
-		for _, r := range d.Rows {
-			fmt.Fprintf(b, "| %s |", Text(r.Path))
-			for _, v := range r.Values {
-				fmt.Fprintf(b, " %s |", Text(v))
-			}
-			b.WriteString("\n")
-		}
+		fmt.Fprintf(b, "\n### %s, further medians\n\n", Text(d.Test))
+		medians(b, d.Medians)
+	}
+}
+
+func medians(b *strings.Builder, m report.Medians) {
+	b.WriteString(tableRow(slices.Concat([]string{m.Of}, m.Columns)) + "|:--|" + strings.Repeat("--:|", len(m.Columns)) + "\n")
+	for _, r := range m.Rows {
+		b.WriteString(tableRow(slices.Concat([]string{r.Name}, r.Values)))
 	}
 }
 
@@ -140,18 +138,8 @@ func hops(b *strings.Builder, m *report.Model) {
 		for _, sentence := range s.Sentences {
 			fmt.Fprintf(b, "- %s\n", Text(sentence))
 		}
-		b.WriteString("\n| hop |")
-		for _, c := range s.Columns {
-			fmt.Fprintf(b, " %s |", Text(c))
-		}
-		b.WriteString("\n|:--|" + strings.Repeat("--:|", len(s.Columns)) + "\n")
-		for _, r := range s.Rows {
-			fmt.Fprintf(b, "| %s |", Text(r.Hop))
-			for _, v := range r.Values {
-				fmt.Fprintf(b, " %s |", Text(v))
-			}
-			b.WriteString("\n")
-		}
+		b.WriteString("\n")
+		medians(b, s.Medians)
 		fmt.Fprintf(b, "\nTo compare, %d bytes of headers are taken off every packet that the hop counted.\n", s.Headers)
 	}
 	if m.MoreHops != "" {

@@ -218,11 +218,11 @@ func (t *terminal) list(heading string, lines []string) {
 // like the first one.
 func (t *terminal) details(m *report.Model) {
 	for _, d := range m.Details {
-		lines := []tableLine{{label: d.Test, style: styleBold, cells: d.Metrics}}
+		lines := []tableLine{{label: d.Test, style: styleBold, cells: d.Columns}}
 		for _, r := range d.Rows {
-			lines = append(lines, tableLine{label: r.Path, cells: r.Values})
+			lines = append(lines, tableLine{label: r.Name, cells: r.Values})
 		}
-		t.tables(lines, len(d.Metrics))
+		t.tables(lines, len(d.Columns))
 	}
 }
 
