@@ -16,10 +16,9 @@ import (
 type sheet struct {
 	Title    string
 	Verdicts []Verdict
-	Figures  []FigureRow // a table of published figures
-	Measured string      // head of their measured column
-	Changes  [][]string  // a table of two runs, its head first
-	Below    []string
+	PublishedTable
+	Changes [][]string // a table of two runs, its head first
+	Below   []string
 }
 
 // ComparisonSheets arranges a comparison for a reader.
@@ -53,15 +52,9 @@ func ComparisonSheets(c *result.Comparison) []sheet {
 }
 
 func publishedSheet(c *result.Comparison, r result.ComparedRun) sheet {
-	s := sheet{Title: words.PublishedTitle, Measured: "measured"}
+	s := sheet{Title: words.PublishedTitle, PublishedTable: publishedTable(r.Published, r.Scale)}
 	if len(c.Runs) > 1 {
 		s.Title += ", " + typeset.Line(r.Label)
-	}
-	if r.Scale > 0 && r.Scale != 1 {
-		s.Measured += " × " + words.Scale(r.Scale)
-	}
-	for _, p := range r.Published {
-		s.Figures = append(s.Figures, newFigureRow(p, columnOf(p)))
 	}
 	s.Below = words.Tally(r.Published)
 	return s
@@ -114,8 +107,8 @@ func RunLine(r result.ComparedRun) string {
 		parts = append(parts, words.Moment(r.Started))
 	}
 	parts = append(parts, words.Trials(r.Trials, 0, r.Excluded, r.Broken, false))
-	if r.Scale > 0 && r.Scale != 1 {
-		parts = append(parts, "1:"+words.Scale(r.Scale))
+	if scale := words.ScaledBy(r.Scale); scale != "" {
+		parts = append(parts, "1:"+scale)
 	}
 	if v := typeset.Line(r.Environment["hopbench"]); v != "" {
 		parts = append(parts, "hopbench "+v)

@@ -43,12 +43,8 @@ type card struct {
 	Tally       string // of predictions
 	TallyClass  string
 	Verdicts    []Verdict
-	Published   []FigureRow
-	ScaleName   string
+	PublishedTable
 }
-
-// PublishedTable is that of the card.
-func (c card) PublishedTable() PublishedTable { return PublishedTable{c.ScaleName, c.Published} }
 
 func NewIndex(x *result.Index) Index {
 	d := Index{Title: "Every experiment", Status: indexStatus(x)}
@@ -127,18 +123,6 @@ func newCard(e *result.IndexEntry) card {
 	for _, cost := range e.Costs {
 		c.Verdicts = append(c.Verdicts, Verdict{Kind: cost.Verdict, Text: typeset.Sentence(names.Effect(cost)), cost: cost})
 	}
-	for _, p := range e.Published {
-		c.Published = append(c.Published, newFigureRow(p, columnOf(p)))
-	}
-	if e.Scale > 0 && e.Scale != 1 {
-		c.ScaleName = words.Scale(e.Scale)
-	}
+	c.PublishedTable = publishedTable(e.Published, e.Scale)
 	return c
-}
-
-func (c card) MeasuredHead() string {
-	if c.ScaleName == "" {
-		return "measured"
-	}
-	return "measured × " + c.ScaleName
 }

@@ -46,18 +46,19 @@ type Model struct {
 	Verdicts []Verdict // of the primary costs
 	Others   []Verdict // of all other costs
 
-	Table     table
-	Details   []detail
-	Seen      []string // what else was seen, a sentence each
-	Hops      []hopSection
-	MoreHops  string // what is left out of Hops
-	Published []FigureRow
-	Excluded  []excluded
-	Shares    []ShareRow
-	Where     []string // endpoints and paths of a run on hosts, a sentence each
-	Notes     []string
-	Open      []string
-	Source    string // of the published figures
+	Table    table
+	Details  []detail
+	Seen     []string // what else was seen, a sentence each
+	Hops     []hopSection
+	MoreHops string // what is left out of Hops
+	PublishedTable
+	Tally    []string // of those figures
+	Excluded []excluded
+	Shares   []ShareRow
+	Where    []string // endpoints and paths of a run on hosts, a sentence each
+	Notes    []string
+	Open     []string
+	Source   string // of the published figures
 }
 
 // Path is a path of the run in its place in every figure.
@@ -130,7 +131,7 @@ func New(r *result.Result) *Model {
 	m.scaleTests()
 	m.verdicts()
 	m.Excluded = m.excluded()
-	m.Published = m.figureRows()
+	m.PublishedTable, m.Tally = PublishedTable{m.figureRows(), words.ScaledBy(r.Experiment.Scale)}, words.Tally(r.Published)
 	m.Table = m.table()
 	m.Details = slices.Concat(m.details(), m.pairDetails())
 	m.Seen = m.seen()
@@ -259,12 +260,6 @@ func (m *Model) scaleTests() {
 		}
 		t.Column = words.NewColumn(t.Primary.Unit, medians, widths)
 	}
-}
-
-// Scaled reports the scale of a scaled-down experiment.
-func (m *Model) Scaled() (float64, bool) {
-	s := m.Run.Experiment.Scale
-	return s, s > 0 && s != 1
 }
 
 // ExcludedName is what the trials are that gates kept out, or that their paths broke, which

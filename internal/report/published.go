@@ -22,6 +22,22 @@ type FigureRow struct {
 	Note                   string
 }
 
+// PublishedTable is the table of published figures, and how far the experiment is scaled
+// down: "10", empty where it is not.
+type PublishedTable struct {
+	Published []FigureRow
+	ScaledBy  string
+}
+
+// publishedTable writes each figure in a unit of its own.
+func publishedTable(all []result.PublishedComparison, scale float64) PublishedTable {
+	out := PublishedTable{ScaledBy: words.ScaledBy(scale)}
+	for _, p := range all {
+		out.Published = append(out.Published, newFigureRow(p, columnOf(p)))
+	}
+	return out
+}
+
 // figureRows compares every published figure with the measurement. A figure in
 // the unit of its test's own column is written in that, so that they line up.
 func (m *Model) figureRows() []FigureRow {
@@ -70,19 +86,16 @@ func newFigureRow(p result.PublishedComparison, column words.Column) FigureRow {
 	return row
 }
 
-// PublishedColumns are the heads of the table of published figures; measured is
-// that of the measured values.
-func PublishedColumns(measured string) []string {
+// PublishedColumns are the heads of the table.
+func (t PublishedTable) PublishedColumns() []string {
+	measured := "measured"
+	if t.ScaledBy != "" {
+		measured += " × " + t.ScaledBy
+	}
 	return []string{"row", "path", "test", "metric", "published", measured, "95 % interval", "ratio", "verdict", "kind", "reason", "note"}
 }
 
 // PublishedCells are the cells of a comparison below publishedColumns.
 func (c FigureRow) PublishedCells() []string {
 	return []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Verdict, c.Kind, c.Reason, c.Note}
-}
-
-// PublishedTable is that table for a page.
-type PublishedTable struct {
-	ScaleName string // "10", "" when not scaled
-	Rows      []FigureRow
 }

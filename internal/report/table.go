@@ -123,8 +123,8 @@ func (m *Model) tableCell(p Path, t Test) Cell {
 		if c.Low != nil && c.High != nil {
 			out.Interval = words.Interval(*c.Low, *c.High, write)
 		}
-		if by, ok := m.Scaled(); ok && t.Primary.ScalesWithRate {
-			out.Scaled = words.Value(c.Median*by, t.Primary.Unit)
+		if m.ScaledBy != "" && t.Primary.ScalesWithRate {
+			out.Scaled = words.Value(c.Median*m.Run.Experiment.Scale, t.Primary.Unit)
 		}
 	} else {
 		broken = m.brokenBlocks(p, t)

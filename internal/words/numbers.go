@@ -181,6 +181,14 @@ func P(p float64) string {
 // Scale writes a scale such as 10 or 2.5.
 func Scale(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
+// ScaledBy is the scale of what is scaled down, empty of what is not.
+func ScaledBy(x float64) string {
+	if !(x > 0) || x == 1 {
+		return ""
+	}
+	return Scale(x)
+}
+
 // Printed writes a published value with three significant digits, or with four
 // where it was published with more than three.
 func Printed(v float64, s quantity.Scale) string {

@@ -97,12 +97,12 @@ func onMachines(kind string) bool { return kind != "" && kind != result.TestbedL
 // Statement says what the figures of a run are and are not.
 func Statement(r *result.Result) string {
 	var parts []string
-	scale, published := r.Experiment.Scale, len(r.Experiment.Published) > 0
-	switch scaled := scale > 0 && scale != 1; {
-	case scaled && published:
-		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", Scale(scale), Scale(scale)))
-	case scaled:
-		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", Scale(scale)))
+	scale, published := ScaledBy(r.Experiment.Scale), len(r.Experiment.Published) > 0
+	switch {
+	case scale != "" && published:
+		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", scale, scale))
+	case scale != "":
+		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", scale))
 	case published && !onMachines(r.Testbed.Kind):
 		parts = append(parts, "This is a model of the published setting.")
 	}

@@ -46,8 +46,8 @@ func Picture(w io.Writer, r *result.Result) error {
 	if strings.Contains(s.b.String(), `class="band"`) {
 		note = "Shaded: too small to matter."
 	}
-	if x, ok := m.Scaled(); ok {
-		note += fmt.Sprintf(" A model at 1:%s; lab figures are relative.", words.Scale(x))
+	if m.ScaledBy != "" {
+		note += fmt.Sprintf(" A model at 1:%s; lab figures are relative.", m.ScaledBy)
 	}
 	s.text(l.indent, height-18, "start", "axis", note)
 	return typeset.Flush(w, string(s.end())+"\n", "picture")

@@ -116,7 +116,6 @@ func ScriptSource() string {
 // pageData is what the template shows.
 type pageData struct {
 	*report.Model
-	ScaleName  string // "10", "" when not scaled
 	CostsWide  template.HTML
 	CostsSmall template.HTML
 	Band       bool // the plot of costs shades effects too small to matter
@@ -146,21 +145,10 @@ func newPageData(m *report.Model) pageData {
 		ShareBars: figure.ShareBars(m), Routes: m.Drawings(),
 		Throughput: figure.ThroughputFigures(m), RTT: figure.RttFigures(m), HopFigures: figure.HopFigures(m), Pairs: figure.PairFigures(m), Clients: figure.ClientFigures(m), Order: figure.OrderFigures(m), Latency: figure.LatencyFigures(m), Loss: figure.LossFigures(m),
 		Facts: facts(m), Command: command(r), Specs: specs(m), Trials: trialRows(m), Text: typeset.Clean(r.Experiment.Text, true)}
-	if s, ok := m.Scaled(); ok {
-		d.ScaleName = words.Scale(s)
-	}
 	d.Dashed = slices.ContainsFunc(m.Tests, func(t report.Test) bool { return len(t.Descriptor().Latencies) > 1 })
 	d.Band, d.Beyond = strings.Contains(string(d.CostsWide), `class="band"`), strings.Contains(string(d.CostsWide), ` cross"`)
 	return d
 }
-
-// PublishedTable is that of the page.
-func (d pageData) PublishedTable() report.PublishedTable {
-	return report.PublishedTable{ScaleName: d.ScaleName, Rows: d.Published}
-}
-
-// PublishedTally counts the figures of that table.
-func (d pageData) PublishedTally() []string { return words.Tally(d.Run.Published) }
 
 // facts is the environment, with the seed and the format first.
 func facts(m *report.Model) []report.Pair {

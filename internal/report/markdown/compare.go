@@ -23,11 +23,8 @@ func WriteComparison(w io.Writer, c *result.Comparison) error {
 		for _, v := range s.Verdicts {
 			fmt.Fprintf(&b, "- %s\n", Text(v.Text))
 		}
-		if len(s.Figures) > 0 {
-			b.WriteString(tableHead(report.PublishedColumns(s.Measured)))
-			for _, h := range s.Figures {
-				b.WriteString(tableRow(h.PublishedCells()))
-			}
+		if len(s.Published) > 0 {
+			publishedTable(&b, s.PublishedTable)
 		}
 		for i, row := range s.Changes {
 			if i == 0 {

@@ -35,10 +35,8 @@ func WriteIndex(w io.Writer, x *result.Index) error {
 			fmt.Fprintf(&b, "\n[Report](%s)\n", c.Report)
 		}
 		if len(c.Published) > 0 {
-			b.WriteString("\n" + tableHead(report.PublishedColumns(c.MeasuredHead())))
-			for _, p := range c.Published {
-				b.WriteString(tableRow(p.PublishedCells()))
-			}
+			b.WriteString("\n")
+			publishedTable(&b, c.PublishedTable)
 		}
 	}
 	return typeset.Flush(w, b.String(), "Markdown index")

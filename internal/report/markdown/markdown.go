@@ -162,9 +162,7 @@ func cell(m *report.Model, c report.Cell) []string {
 		out = append(out, Text(strings.TrimSpace(c.Cost+" "+c.CostInterval)), "*"+Text(strings.TrimSuffix(c.Verdict+", "+c.Needed, ", "))+"*")
 	}
 	add("shows from ", c.ShowsFrom)
-	if s, ok := m.Scaled(); ok {
-		add("× "+words.Scale(s)+" = ", c.Scaled)
-	}
+	add("× "+m.ScaledBy+" = ", c.Scaled)
 	for _, p := range c.Published {
 		add("published: ", p)
 	}
@@ -176,20 +174,20 @@ func published(b *strings.Builder, m *report.Model) {
 	if len(m.Published) == 0 {
 		return
 	}
-	measured := "measured"
-	if s, ok := m.Scaled(); ok {
-		measured += " × " + words.Scale(s)
-	}
-	columns := report.PublishedColumns(measured)
-	fmt.Fprintf(b, "\n## %s\n\n%s", words.PublishedTitle, tableHead(columns))
-	for _, c := range m.Published {
-		b.WriteString(tableRow(c.PublishedCells()))
-	}
-	for _, text := range words.Tally(m.Run.Published) {
+	fmt.Fprintf(b, "\n## %s\n\n", words.PublishedTitle)
+	publishedTable(b, m.PublishedTable)
+	for _, text := range m.Tally {
 		fmt.Fprintf(b, "\n%s\n", Text(text))
 	}
 	if m.Source != "" {
 		fmt.Fprintf(b, "\nSource of the published figures: %s.\n", Text(strings.TrimSuffix(m.Source, ".")))
+	}
+}
+
+func publishedTable(b *strings.Builder, t report.PublishedTable) {
+	b.WriteString(tableHead(t.PublishedColumns()))
+	for _, row := range t.Published {
+		b.WriteString(tableRow(row.PublishedCells()))
 	}
 }
 

@@ -20,8 +20,8 @@ func WriteComparison(w io.Writer, c *result.Comparison, o Options) error {
 	for _, s := range report.ComparisonSheets(c) {
 		t.heading(s.Title)
 		t.verdicts(s.Verdicts)
-		if len(s.Figures) > 0 {
-			t.publishedGrid(s.Figures)
+		if len(s.Published) > 0 {
+			t.publishedGrid(s.Published)
 		}
 		if len(s.Changes) > 0 {
 			fmt.Fprintln(&t.b)

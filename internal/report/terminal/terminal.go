@@ -435,9 +435,7 @@ func (t *terminal) rowLines(m *report.Model, r report.Row) []tableLine {
 	}
 	add("", styleYellow, func(c report.Cell) string { return c.Needed })
 	add("shows from", styleDim, func(c report.Cell) string { return c.ShowsFrom })
-	if s, ok := m.Scaled(); ok {
-		add("× "+words.Scale(s), "", func(c report.Cell) string { return c.Scaled })
-	}
+	add("× "+m.ScaledBy, "", func(c report.Cell) string { return c.Scaled })
 	for i := range maxPublished(r) {
 		label := "published"
 		if i > 0 {
@@ -483,12 +481,12 @@ func (t *terminal) published(m *report.Model) {
 		return
 	}
 	title := words.PublishedTitle
-	if s, ok := m.Scaled(); ok {
-		title += " × " + words.Scale(s)
+	if m.ScaledBy != "" {
+		title += " × " + m.ScaledBy
 	}
 	t.heading(title)
 	t.publishedGrid(m.Published)
-	for _, text := range words.Tally(m.Run.Published) {
+	for _, text := range m.Tally {
 		t.paragraph("", "", text)
 	}
 	if m.Source != "" {
@@ -499,7 +497,7 @@ func (t *terminal) published(m *report.Model) {
 // publishedGrid writes comparisons, each with its kind, reason and note on a line
 // of their own below its row: a terminal has no room for these columns.
 func (t *terminal) publishedGrid(all []report.FigureRow) {
-	columns := report.PublishedColumns("measured")
+	columns := report.PublishedTable{}.PublishedColumns()
 	shown := len(columns) - 3
 	rows, below := [][]string{columns[:shown]}, []string{""}
 	for _, c := range all {
