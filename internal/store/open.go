@@ -189,10 +189,9 @@ func (s *Store) logAhead() error {
 // in it. It changes nothing: the file may be anybody's.
 func (s *Store) check() error {
 	file := filepath.Join(s.dir, FileName)
-	var tables, heads, trials int
-	var ours bool
-	err := s.db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = 'head'), 0) FROM sqlite_schema WHERE type = 'table'").
-		Scan(&s.version, &tables, &ours)
+	var heads, trials int
+	there, tables, ours, err := inspect(s.db, "head")
+	s.version = there
 	if err == nil && ours && s.version > 0 && s.version <= version {
 		err = s.db.QueryRow("SELECT (SELECT count(*) FROM head), EXISTS (SELECT 1 FROM trial)").Scan(&heads, &trials)
 	}

@@ -156,12 +156,8 @@ func (s *Store) Dir() string { return s.dir }
 
 // Head reads what is known of the run.
 func (s *Store) Head() (Head, error) {
-	var text string
-	if err := s.db.QueryRow("SELECT json FROM head WHERE id = 1").Scan(&text); err != nil {
-		return Head{}, fmt.Errorf("read the head of %s: %w", s.dir, err)
-	}
 	var head Head
-	if err := json.Unmarshal([]byte(text), &head); err != nil {
+	if err := document(s.db, "SELECT json FROM head WHERE id = 1", &head); err != nil {
 		return Head{}, fmt.Errorf("read the head of %s: %w", s.dir, err)
 	}
 	return head, nil
@@ -176,12 +172,7 @@ func (s *Store) SetHead(head Head) error {
 }
 
 func setHead(tx *sql.Tx, head Head) error {
-	text, err := json.Marshal(head)
-	if err != nil {
-		return fmt.Errorf("encode the head: %w", err)
-	}
-	_, err = tx.Exec("INSERT INTO head (id, json) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET json = excluded.json", string(text))
-	return err
+	return insert(tx, "INSERT INTO head (id, json) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET json = excluded.json", head)
 }
 
 // Put keeps a trial. A trial's id is written once: a second Put of the same
@@ -229,33 +220,13 @@ func (s *Store) SetAside(ctx context.Context, ids []string, head Head) error {
 // Trials reads every trial of the plan that was not set aside, in the order they were
 // planned.
 func (s *Store) Trials(ctx context.Context) (trials []measurement.Trial, err error) {
-	return s.read(ctx, "SELECT json FROM trial WHERE order_index >= 0 ORDER BY order_index")
+	return documents[measurement.Trial](ctx, s.db, "the trials of "+s.dir, "SELECT json FROM trial WHERE order_index >= 0 ORDER BY order_index")
 }
 
 // Variations reads the trials of the tests that were done again: their order is below 0,
 // as it is not that of the plan.
 func (s *Store) Variations(ctx context.Context) ([]measurement.Trial, error) {
-	return s.read(ctx, "SELECT json FROM trial WHERE order_index < 0 ORDER BY order_index DESC")
-}
-
-func (s *Store) read(ctx context.Context, query string) (trials []measurement.Trial, err error) {
-	rows, err := s.db.QueryContext(ctx, query)
-	if err != nil {
-		return nil, fmt.Errorf("read the trials of %s: %w", s.dir, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, fmt.Errorf("read the trials of %s: %w", s.dir, err)
-		}
-		var t measurement.Trial
-		if err := json.Unmarshal([]byte(text), &t); err != nil {
-			return nil, fmt.Errorf("read a trial of %s: %w", s.dir, err)
-		}
-		trials = append(trials, t)
-	}
-	return trials, rows.Err()
+	return documents[measurement.Trial](ctx, s.db, "the trials of "+s.dir, "SELECT json FROM trial WHERE order_index < 0 ORDER BY order_index DESC")
 }
 
 // Count is how many trials of the plan are stored and when the last one started; the time

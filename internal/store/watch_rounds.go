@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -114,9 +113,7 @@ func OpenWatch(dir string) (_ *Watched, _ watch.Head, err error) {
 
 func (w *Watched) head() (head watch.Head, err error) {
 	file := filepath.Join(w.dir, WatchFileName)
-	var tables, version int
-	var ours bool
-	err = w.db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = 'watch'), 0) FROM sqlite_schema WHERE type = 'table'").Scan(&version, &tables, &ours)
+	version, tables, ours, err := inspect(w.db, "watch")
 	switch {
 	case err != nil:
 		return head, fmt.Errorf("open %s: %w", file, err)
@@ -127,11 +124,7 @@ func (w *Watched) head() (head watch.Head, err error) {
 	case version > watchVersion:
 		return head, fmt.Errorf("%s was written by a newer hopbench (version %d, this one knows %d)", file, version, watchVersion)
 	}
-	var text string
-	if err := w.db.QueryRow("SELECT json FROM watch WHERE id = 1").Scan(&text); err != nil {
-		return head, fmt.Errorf("read %s: %w", file, err)
-	}
-	if err := json.Unmarshal([]byte(text), &head); err != nil {
+	if err := document(w.db, "SELECT json FROM watch WHERE id = 1", &head); err != nil {
 		return head, fmt.Errorf("read %s: %w", file, err)
 	}
 	return head, nil
@@ -156,49 +149,14 @@ func (w *Watched) Put(_ context.Context, r watch.Round, announced []watch.Event)
 	return nil
 }
 
-// insert writes a document.
-func insert(tx *sql.Tx, statement string, document any, further ...any) error {
-	text, err := json.Marshal(document)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(statement, append([]any{string(text)}, further...)...)
-	return err
-}
-
 // Rounds are all that were kept, in their order.
 func (w *Watched) Rounds(ctx context.Context) ([]watch.Round, error) {
-	return documents[watch.Round](ctx, w, "SELECT json FROM round ORDER BY number")
+	return documents[watch.Round](ctx, w.db, "the watch in "+w.dir, "SELECT json FROM round ORDER BY number")
 }
 
 // Announced are the events that were kept, in their order.
 func (w *Watched) Announced(ctx context.Context) ([]watch.Event, error) {
-	return documents[watch.Event](ctx, w, "SELECT json FROM announced ORDER BY id")
-}
-
-func documents[T any](ctx context.Context, w *Watched, query string) (out []T, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("read the watch in %s: %w", w.dir, err)
-		}
-	}()
-	rows, err := w.db.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		var one T
-		if err := json.Unmarshal([]byte(text), &one); err != nil {
-			return nil, err
-		}
-		out = append(out, one)
-	}
-	return out, rows.Err()
+	return documents[watch.Event](ctx, w.db, "the watch in "+w.dir, "SELECT json FROM announced ORDER BY id")
 }
 
 // Dir is the folder of the watch.

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// inspect is the version of a file's tables, how many it has, and whether one of that name, which
+// says that the file is ours, is among them.
+func inspect(db *sql.DB, name string) (version, tables int, ours bool, err error) {
+	err = db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = ?), 0) FROM sqlite_schema WHERE type = 'table'", name).
+		Scan(&version, &tables, &ours)
+	return version, tables, ours, err
+}
+
+// insert writes a document, as JSON.
+func insert(tx *sql.Tx, statement string, document any, further ...any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(statement, append([]any{string(text)}, further...)...)
+	return err
+}
+
+// document reads one.
+func document(db *sql.DB, query string, into any) error {
+	var text string
+	if err := db.QueryRow(query).Scan(&text); err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(text), into)
+}
+
+// documents reads all that a query finds; what names them in an error.
+func documents[T any](ctx context.Context, db *sql.DB, what, query string) (out []T, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read %s: %w", what, err)
+		}
+	}()
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		var one T
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, rows.Err()
+}
