@@ -31,6 +31,9 @@ type HistoryEvent struct {
 	Change bool
 }
 
+// When is its time for a page.
+func (e HistoryEvent) When() string { return words.Moment(e.Time) }
+
 // Trend is a series over time.
 type Trend struct {
 	Label string

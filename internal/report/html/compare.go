@@ -2,11 +2,9 @@ package html
 
 import (
 	_ "embed"
-	"fmt"
 	"html/template"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/hopbench/hopbench/internal/report"
@@ -18,13 +16,10 @@ import (
 //go:embed compare.html
 var compareHTML string
 
-var comparePage = sync.OnceValue(func() *template.Template {
-	return parsed(compareHTML)
-})
+var comparePage = sync.OnceValue(func() *template.Template { return parsed(compareHTML) })
 
 // WriteComparison writes how runs compare with each other as one self-contained page.
 func WriteComparison(w io.Writer, c *result.Comparison) error {
-	var b strings.Builder
 	d := struct {
 		Title  string
 		Lines  []string
@@ -39,8 +34,5 @@ func WriteComparison(w io.Writer, c *result.Comparison) error {
 		d.Lines = append(d.Lines, report.RunLine(r))
 	}
 	d.Title = words.List(names)
-	if err := comparePage().Execute(&b, d); err != nil {
-		return fmt.Errorf("render the comparison: %w", err)
-	}
-	return typeset.Flush(w, b.String(), "comparison")
+	return render(w, comparePage(), "page", d, "comparison")
 }

@@ -41,9 +41,7 @@ var pageJS string
 
 // page is the template, parsed when the first page is rendered: other commands
 // start without it.
-var page = sync.OnceValue(func() *template.Template {
-	return parsed(pageHTML, publishedHTML)
-})
+var page = sync.OnceValue(func() *template.Template { return parsed(pageHTML, publishedHTML) })
 
 // parsed is the page of the first text, which begins with the head, ends with the foot and
 // may use the others.
@@ -65,36 +63,40 @@ func parsed(texts ...string) *template.Template {
 // security policy forbids it and every script but the page's own, without which all of it
 // can be read.
 func Write(w io.Writer, r *result.Result) error {
+	return render(w, page(), "page", newPageData(report.New(r)), "HTML report")
+}
+
+// render writes a part of a page, which what names in an error.
+func render(w io.Writer, t *template.Template, part string, data any, what string) error {
 	var b strings.Builder
-	if err := page().Execute(&b, newPageData(report.New(r))); err != nil {
-		return fmt.Errorf("render HTML report: %w", err)
+	if err := t.ExecuteTemplate(&b, part, data); err != nil {
+		return fmt.Errorf("render %s: %w", what, err)
 	}
-	return typeset.Flush(w, withContents(b.String()), "HTML report")
+	return typeset.Flush(w, withContents(b.String()), what)
 }
 
 // sectionHead begins a section of a page: its id and its heading.
 var sectionHead = regexp.MustCompile(`<section id="([a-z]+)">\n<h2>(.*?)</h2>`)
 
-// withContents is a page with a list of its sections in the place that it has for one, and with
-// headings that can be linked to.
+// withContents is a page with a list of its sections in the place that it has for one, if it has
+// one, and with headings that can be linked to.
 func withContents(page string) string {
+	const place = `<nav class="contents" aria-label="Contents">`
+	if !strings.Contains(page, place) {
+		return page
+	}
 	var list strings.Builder
 	for _, m := range sectionHead.FindAllStringSubmatch(page, -1) {
 		fmt.Fprintf(&list, `<a href="#%s">%s</a>`, m[1], m[2])
 	}
 	page = sectionHead.ReplaceAllString(page, `<section id="$1">`+"\n"+`<h2><a href="#$1">$2</a></h2>`)
-	const place = `<nav class="contents" aria-label="Contents">`
 	return strings.Replace(page, place, place+list.String(), 1)
 }
 
 // Fragment writes what the page of a report shows, without the page around it: a page
 // that has Styles may contain it.
 func Fragment(w io.Writer, r *result.Result) error {
-	var b strings.Builder
-	if err := page().ExecuteTemplate(&b, "report", newPageData(report.New(r))); err != nil {
-		return fmt.Errorf("render the report: %w", err)
-	}
-	return typeset.Flush(w, withContents(b.String()), "report")
+	return render(w, page(), "report", newPageData(report.New(r)), "report")
 }
 
 // Styles is the style sheet of every page.
