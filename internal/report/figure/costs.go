@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -235,7 +236,7 @@ func drawCostBlock(m *report.Model, s *svg, b costBlock, l costLayout, y float64
 func costTickLabels(s *svg, a axis, ticks []tick, y float64) {
 	ordered := slices.Clone(ticks)
 	slices.SortStableFunc(ordered, func(p, q tick) int {
-		return compare(math.Abs(math.Log(p.value)), math.Abs(math.Log(q.value)))
+		return cmp.Compare(math.Abs(math.Log(p.value)), math.Abs(math.Log(q.value)))
 	})
 	var taken [][2]float64
 	for _, t := range ordered {

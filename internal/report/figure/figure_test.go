@@ -97,7 +97,7 @@ func TestBandOfTrials(t *testing.T) {
 func TestNamesOfPathsAreWhole(t *testing.T) {
 	p := newPanel("p", "", "", []report.Path{{Label: "alert and deny, 1000 rules"}}, panelHeight)
 	p.endLabels([]endLabel{{0, "alert and deny, 1000 rules", 100}, {1, "direct", 104}})
-	drawn := string(p.done())
+	drawn := string(p.end())
 	for _, want := range []string{">alert and deny,<", ">1000 rules<", ">direct<"} {
 		if !strings.Contains(drawn, want) {
 			t.Errorf("%s is not in %s", want, drawn)

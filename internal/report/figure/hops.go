@@ -106,7 +106,7 @@ func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test
 	var ended []endLabel
 	panel.plot("", 0, one, unit, func() { ended = panel.hopLines(lines) })
 	panel.endLabels(ended)
-	f = Figure{Title: heading, SVG: panel.done(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}
+	f = Figure{Title: heading, SVG: panel.end(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}
 	if more > 0 {
 		f.Caption += fmt.Sprintf(" %s more are in the table.", quantity.Count(more, "hop"))
 	}

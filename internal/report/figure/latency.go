@@ -2,6 +2,7 @@ package figure
 
 import (
 	"bytes"
+	"cmp"
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
@@ -114,7 +115,7 @@ func mergeLatency(m *report.Model, t report.Test, path int, part kind.Latency) (
 	for v, n := range counts {
 		out.values = append(out.values, hdrhistogram.Bar{From: v, To: v, Count: n})
 	}
-	slices.SortFunc(out.values, func(a, b hdrhistogram.Bar) int { return compare(float64(a.From), float64(b.From)) })
+	slices.SortFunc(out.values, func(a, b hdrhistogram.Bar) int { return cmp.Compare(a.From, b.From) })
 	return out, errs
 }
 
@@ -218,7 +219,7 @@ func latencyFigure(m *report.Model, id string, t report.Test, all []series, samp
 	var labels []endLabel
 	p.plot(nines, 0, one, unit, func() { labels = p.curves(m, all) })
 	p.endLabels(labels)
-	return Figure{Title: t.Label, SVG: p.done()}
+	return Figure{Title: t.Label, SVG: p.end()}
 }
 
 // curves draws them with lines to where their names are.

@@ -80,5 +80,5 @@ func lossFigure(m *report.Model, id string, t report.Test, all []series, most fl
 		}
 	})
 	p.endLabels(labels)
-	return Figure{Title: t.Label, SVG: p.done()}
+	return Figure{Title: t.Label, SVG: p.end()}
 }

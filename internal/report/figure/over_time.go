@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -70,7 +71,7 @@ func rttSeries(t *measurement.Trial) []point {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b point) int { return compare(a.x, b.x) })
+	slices.SortStableFunc(all, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 	if flows < 2 || len(all) == 0 {
 		return all
 	}
@@ -101,16 +102,6 @@ func medianPoint(points []point) point {
 		y = append(y, p.y)
 	}
 	return point{x / float64(len(points)), statistics.Median(y)}
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // timeFigures draws one panel per throughput test.
@@ -169,7 +160,7 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 	}
 	p.axes(p.x.ticks(5, one), p.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, p.y.log))
 	if warmup > 0 && p.x.at(warmup)-p.left > 56 {
-		p.group("scale", func() { p.text(p.left+4, p.top+12, "start", "axis", "warm-up") })
+		p.scale(func() { p.text(p.left+4, p.top+12, "start", "axis", "warm-up") })
 	}
 	pixels := lineBudget(len(all), p.right-p.left)
 	p.plot("", 0, one, unit, func() {
@@ -183,7 +174,7 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 		}
 	})
 	p.endLabels(seriesLabels(m, all, p.y))
-	return Figure{Title: heading, SVG: p.done()}
+	return Figure{Title: heading, SVG: p.end()}
 }
 
 // timeAxisName is the unit of the vertical axis.

@@ -158,7 +158,7 @@ func pairFigure(m *report.Model, id string, t report.Test, all []pairLines) Figu
 	}
 	p.top, p.bottom = panelTop, bottom
 	p.xAxis(p.x.ticks(5, one), "seconds since the first start")
-	return Figure{Title: t.Label, SVG: p.done(), Caption: pairCaption(all)}
+	return Figure{Title: t.Label, SVG: p.end(), Caption: pairCaption(all)}
 }
 
 // pairRow draws one row between p.top and p.bottom.
@@ -180,7 +180,7 @@ func (p *panel) pairRow(m *report.Model, row int, name string, all []pairLines, 
 	scale := p.y.unitOf(unit)
 	p.rect(p.left, p.top, warmup-p.left, p.bottom-p.top, "warm", "")
 	p.text(p.left, p.top-8, "start", "axis", axisName(name, scale, p.y.log))
-	p.yTicks(p.y, p.y.ticks(3, scale))
+	p.yTicks(p.y.ticks(3, scale))
 	p.line(p.left, p.bottom, p.right, p.bottom, "rule")
 	var labels []endLabel
 	for _, l := range all {

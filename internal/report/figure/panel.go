@@ -1,7 +1,7 @@
 package figure
 
 import (
-	"html/template"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +44,7 @@ func newPanel(id, title, description string, labels []report.Path, height float6
 // axes draws grid lines, ticks and the names of both axes.
 func (p *panel) axes(xTicks, yTicks []tick, xName, yName string) {
 	p.text(p.left-40, 11, "start", "axis", yName)
-	p.group("scale", func() { p.yTicks(p.y, yTicks); p.xTicks(xTicks) })
+	p.scale(func() { p.yTicks(yTicks); p.xTicks(xTicks) })
 	p.xName(xName)
 }
 
@@ -78,10 +78,17 @@ func (p *panel) plot(xKind string, xStart float64, x, y quantity.Scale, draw fun
 	p.b.WriteString("</g>")
 }
 
+// scale draws what the page's script takes away where a part of a panel is magnified.
+func (p *panel) scale(draw func()) {
+	p.b.WriteString(`<g class="scale">`)
+	draw()
+	p.b.WriteString("</g>")
+}
+
 // yTicks draws horizontal grid lines with labels.
-func (p *panel) yTicks(a axis, ticks []tick) {
+func (p *panel) yTicks(ticks []tick) {
 	for _, t := range ticks {
-		y := a.at(t.value)
+		y := p.y.at(t.value)
 		p.line(p.left, y, p.right, y, "grid")
 		p.text(p.left-6, y+4, "end", "tick", t.label)
 	}
@@ -141,15 +148,7 @@ func (p *panel) nameLines(label string) []string {
 // overlap, with a line to where they belong.
 func (p *panel) endLabels(labels []endLabel) {
 	height := func(i int) float64 { return lineHeight * float64(len(p.nameLines(labels[i].label))) }
-	slices.SortStableFunc(labels, func(a, b endLabel) int {
-		switch {
-		case a.y < b.y:
-			return -1
-		case a.y > b.y:
-			return 1
-		}
-		return a.path - b.path
-	})
+	slices.SortStableFunc(labels, func(a, b endLabel) int { return cmp.Or(cmp.Compare(a.y, b.y), a.path-b.path) })
 	places := make([]float64, len(labels))
 	for i, l := range labels {
 		places[i] = l.y
@@ -169,9 +168,6 @@ func (p *panel) endLabels(labels []endLabel) {
 		p.name(l.path, l.label, places[i])
 	}
 }
-
-// done closes the panel.
-func (p *panel) done() template.HTML { return p.end() }
 
 // class names the stroke (s) or fill (f) colour of a path by its position.
 func class(kind string, path int) string { return kind + strconv.Itoa(report.PathColour(path)) }

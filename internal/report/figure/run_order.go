@@ -128,7 +128,7 @@ func orderFigure(m *report.Model, id string, t report.Test, lanes []lane) Figure
 		p.lane(m, t, l, a, perBlock)
 	}
 	p.xAxis(blockTicks(blocks), "block")
-	return Figure{Title: t.Label, SVG: p.done()}
+	return Figure{Title: t.Label, SVG: p.end()}
 }
 
 // lane draws the trials of one path.

@@ -67,15 +67,6 @@ func (s *svg) closeTag(name, tooltip string) {
 	s.b.WriteString("><title>" + escape(tooltip) + "</title></" + name + ">")
 }
 
-// group draws something as one group of a class.
-func (s *svg) group(class string, draw func()) {
-	s.b.WriteString("<g")
-	s.attribute("class", class)
-	s.b.WriteString(">")
-	draw()
-	s.b.WriteString("</g>")
-}
-
 func (s *svg) line(x1, y1, x2, y2 float64, class string) {
 	s.b.WriteString("<line")
 	s.number("x1", x1)

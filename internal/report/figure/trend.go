@@ -95,12 +95,12 @@ func trend(id string, t report.Trend) Figure {
 			p.line(x, p.top, x, p.bottom, class("s", 2)+" failed")
 		}
 	})
-	p.group("scale", func() {
+	p.scale(func() {
 		for _, c := range t.Changes {
 			p.marker(3, p.x.at(c.Sub(first).Seconds()), p.top, 4, class("f", 2), words.Moment(c))
 		}
 	})
-	return Figure{Title: t.Label, SVG: p.done(), Caption: t.Caption}
+	return Figure{Title: t.Label, SVG: p.end(), Caption: t.Caption}
 }
 
 // timeTicks are a few moments between two, written as fine as they are apart.
