@@ -209,10 +209,7 @@ func holes(s *result.Sampled) int {
 
 // trialText says which trial is shown, who sent nothing in it, and what of whom cannot be read.
 func trialText(t *measurement.Trial, clients []client, s *result.Sampled) string {
-	text := "Trial " + typeset.Line(t.ID)
-	if !t.Gate.Passed {
-		text += " (" + fate(t) + ")"
-	}
+	text := "Trial " + trialName(t)
 	switch {
 	case s == nil:
 		return text + ": the receivers’ count."
@@ -318,14 +315,8 @@ func (c *Clients) draw(test int, m *report.Model, parts int) {
 				kind += " failed"
 			}
 			for _, part := range unbroken(l.points, hole) {
-				var middle, outline []point
 				all := ranges(part, max(parts*len(part)/len(l.points), 1))
-				for _, r := range all {
-					middle, outline = append(middle, point{x.at(r.x), y.at(r.middle)}), append(outline, point{x.at(r.x), y.at(r.high)})
-				}
-				for _, r := range slices.Backward(all) {
-					outline = append(outline, point{x.at(r.x), y.at(r.low)})
-				}
+				middle, outline := spread(all, x, y)
 				if len(all) < len(part) {
 					p.area(outline, class("f", l.path)+" range")
 				}

@@ -85,7 +85,7 @@ func TestBandOfTrials(t *testing.T) {
 	of = append(of, trial(1e6))
 	of[len(of)-1].trial.Gate.Passed = false
 	b := bandOf(0, of, 1)
-	if !slices.Equal(b.at, []float64{0.25, 0.75}) || !slices.Equal(b.low, []float64{2, 2}) || !slices.Equal(b.median, []float64{9.5, 9.5}) || !slices.Equal(b.high, []float64{17, 17}) {
+	if !slices.Equal(b, band{{0.25, 2, 9.5, 17}, {0.75, 2, 9.5, 17}}) {
 		t.Errorf("the band of 20 trials is %+v", b)
 	}
 	if b := bandOf(0, of[:4], 1); b.drawn() {

@@ -121,15 +121,11 @@ func (panel *panel) hopLines(lines []hopLine) []endLabel {
 		if i > 0 {
 			kind = " curve idle"
 		}
-		var at []point
 		var tail []float64
-		for _, q := range minMax(l.points, int(panel.right-panel.left)) {
-			at = append(at, point{panel.x.at(q.x), panel.y.at(q.y)})
-		}
 		for _, q := range l.points[len(l.points)*3/4:] {
 			tail = append(tail, q.y)
 		}
-		panel.polyline(at, class("s", i)+kind, l.label)
+		panel.polyline(panel.place(minMax(l.points, int(panel.right-panel.left))), class("s", i)+kind, l.label)
 		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(statistics.Median(tail))})
 	}
 	return ended

@@ -226,10 +226,7 @@ func latencyFigure(m *report.Model, id string, t report.Test, all []series, samp
 func (p *panel) curves(m *report.Model, all []series) []endLabel {
 	var labels []endLabel
 	for _, s := range all {
-		var drawn []point
-		for _, q := range minMax(s.points, int(p.right-p.left)) {
-			drawn = append(drawn, point{p.x.at(q.x), p.y.at(q.y)})
-		}
+		drawn := p.place(minMax(s.points, int(p.right-p.left)))
 		label, classes := m.Paths[s.path].Label, " curve"
 		tooltip := label
 		if s.idle { // its colour and its dashes name the path

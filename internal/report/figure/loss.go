@@ -69,12 +69,8 @@ func lossFigure(m *report.Model, id string, t report.Test, all []series, most fl
 	var labels []endLabel
 	p.plot("", 0, share, share, func() {
 		for _, s := range all {
-			var drawn []point
-			for _, q := range s.points {
-				drawn = append(drawn, point{p.x.at(q.x), p.y.at(q.y)})
-			}
 			// Above the most that was lost, all trials are below.
-			drawn = append(drawn, point{p.right, p.top})
+			drawn := append(p.place(s.points), point{p.right, p.top})
 			p.polyline(drawn, class("s", s.path)+" curve", m.Paths[s.path].Label)
 			labels = append(labels, endLabel{path: s.path, label: m.Paths[s.path].Label, y: p.top})
 		}

@@ -138,7 +138,9 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 	bands := make([]band, len(m.Paths))
 	for i := range bands {
 		bands[i] = bandOf(i, all, xHigh)
-		ys = append(append(ys, bands[i].low...), bands[i].high...)
+		for _, r := range bands[i] {
+			ys = append(ys, r.low, r.high)
+		}
 	}
 	for _, s := range all {
 		if s.drawn(bands) {
@@ -203,9 +205,9 @@ const (
 
 // band is the median and the middle 80 % of the trials of a path that count, slice by slice of
 // their time; empty where there are too few of them.
-type band struct{ at, low, median, high []float64 }
+type band []ranged
 
-func (b band) drawn() bool { return len(b.at) > 1 }
+func (b band) drawn() bool { return len(b) > 1 }
 
 // drawn says that the line of a trial shows without a pointer on it.
 func (s series) drawn(bands []band) bool {
@@ -223,7 +225,7 @@ func bandOf(path int, all []series, ends float64) band {
 		}
 	}
 	if trials < fewestInBand || ends <= 0 {
-		return band{}
+		return nil
 	}
 	slots := make([][]float64, parts)
 	for _, s := range all {
@@ -249,27 +251,16 @@ func bandOf(path int, all []series, ends float64) band {
 		}
 		slices.Sort(values)
 		tail := int(bandTail * float64(len(values)))
-		b.at = append(b.at, (float64(i)+0.5)/float64(parts)*ends)
-		b.low = append(b.low, values[tail])
-		b.median = append(b.median, statistics.Median(values))
-		b.high = append(b.high, values[len(values)-1-tail])
+		b = append(b, ranged{(float64(i) + 0.5) / float64(parts) * ends, values[tail], statistics.Median(values), values[len(values)-1-tail]})
 	}
 	return b
 }
 
 // band draws one.
 func (p *panel) band(path int, b band) {
-	points := func(values []float64) []point {
-		out := make([]point, len(values))
-		for i, v := range values {
-			out[i] = point{p.x.at(b.at[i]), p.y.at(v)}
-		}
-		return out
-	}
-	bottom := points(b.low)
-	slices.Reverse(bottom)
-	p.area(append(points(b.high), bottom...), class("f", path)+" range")
-	p.polyline(points(b.median), class("s", path)+" curve", "")
+	middle, outline := spread(b, p.x, p.y)
+	p.area(outline, class("f", path)+" range")
+	p.polyline(middle, class("s", path)+" curve", "")
 }
 
 // trialLine draws one trial: its warm-up in grey, dashed when it does not count. Next to a
@@ -287,10 +278,10 @@ func (p *panel) trialLine(s series, pixels int, banded bool) {
 		}
 		measured = append(measured, at)
 	}
-	kind, tooltip := " thin", s.trial.ID
+	kind, tooltip := " thin", trialName(s.trial)
 	switch {
 	case !s.trial.Gate.Passed:
-		kind, tooltip = " thin failed", s.trial.ID+" ("+fate(s.trial)+"): "+words.Findings(s.trial.Gate, true)
+		kind, tooltip = " thin failed", tooltip+": "+words.Findings(s.trial.Gate, true)
 	case banded:
 		kind = " trial"
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
-	"github.com/hopbench/hopbench/internal/report/typeset"
 )
 
 // A picture of several pairs has up to three rows on one axis of time.
@@ -23,9 +22,6 @@ type pairLines struct {
 	trial *measurement.Trial
 	rows  [3][]ranged // all pairs together, each pair, round-trip times
 }
-
-// ranged is a value over time with the least and the largest of the pairs.
-type ranged struct{ x, low, middle, high float64 }
 
 // PairFigures draws, per test that several pairs did at the same time, the
 // throughput of all together, that of each, and TCP's round-trip times below
@@ -188,14 +184,7 @@ func (p *panel) pairRow(m *report.Model, row int, name string, all []pairLines, 
 		if len(line) == 0 {
 			continue
 		}
-		var middle, outline []point
-		for _, r := range line {
-			middle = append(middle, point{p.x.at(r.x), p.y.at(r.middle)})
-			outline = append(outline, point{p.x.at(r.x), p.y.at(r.high)})
-		}
-		for _, r := range slices.Backward(line) {
-			outline = append(outline, point{p.x.at(r.x), p.y.at(r.low)})
-		}
+		middle, outline := spread(line, p.x, p.y)
 		if row > 0 {
 			p.area(outline, class("f", l.path)+" range")
 		}
@@ -216,10 +205,7 @@ func pairCaption(all []pairLines) string {
 		if i > 0 {
 			s += ","
 		}
-		s += " " + typeset.Line(l.trial.ID)
-		if !l.trial.Gate.Passed {
-			s += " (" + fate(l.trial) + ")"
-		}
+		s += " " + trialName(l.trial)
 	}
 	return s + "."
 }

@@ -169,5 +169,29 @@ func (p *panel) endLabels(labels []endLabel) {
 	}
 }
 
+// place is where points are in the picture.
+func (p *panel) place(points []point) []point {
+	out := make([]point, len(points))
+	for i, q := range points {
+		out[i] = point{p.x.at(q.x), p.y.at(q.y)}
+	}
+	return out
+}
+
+// ranged is a value over time with the least and the largest that it stands for.
+type ranged struct{ x, low, middle, high float64 }
+
+// spread is where a line is in a picture, and the outline of its ranges.
+func spread(line []ranged, x, y axis) (middle, outline []point) {
+	for _, r := range line {
+		middle = append(middle, point{x.at(r.x), y.at(r.middle)})
+		outline = append(outline, point{x.at(r.x), y.at(r.high)})
+	}
+	for _, r := range slices.Backward(line) {
+		outline = append(outline, point{x.at(r.x), y.at(r.low)})
+	}
+	return middle, outline
+}
+
 // class names the stroke (s) or fill (f) colour of a path by its position.
 func class(kind string, path int) string { return kind + strconv.Itoa(report.PathColour(path)) }

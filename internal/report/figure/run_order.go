@@ -66,10 +66,10 @@ func laneOf(m *report.Model, t report.Test, p int) lane {
 	return l
 }
 
-// spread is the largest distance of a counted trial from its lane's median,
+// furthest is the largest distance of a counted trial from its lane's median,
 // as a fraction of it, over all lanes: they share it, so that a noisier path
 // looks noisier. Excluded trials may lie beyond and are drawn at the edge.
-func spread(lanes []lane, metric string) float64 {
+func furthest(lanes []lane, metric string) float64 {
 	d := 0.01
 	for _, l := range lanes {
 		for _, trial := range l.trials {
@@ -100,7 +100,7 @@ func orderFigure(m *report.Model, id string, t report.Test, lanes []lane) Figure
 	for _, orders := range perBlock {
 		slices.Sort(orders)
 	}
-	d := spread(lanes, t.Primary.Name)
+	d := furthest(lanes, t.Primary.Name)
 	lacking := fmt.Sprintf("%d excluded", fates[excluded])
 	if n := fates[broken]; n > 0 && fates[excluded] == 0 {
 		lacking = fmt.Sprintf("%d broken", n)
@@ -168,6 +168,14 @@ func fate(t *measurement.Trial) string {
 		return broken
 	}
 	return excluded
+}
+
+// trialName names a trial, and what it is if it did not pass.
+func trialName(t *measurement.Trial) string {
+	if t.Gate.Passed {
+		return typeset.Line(t.ID)
+	}
+	return typeset.Line(t.ID) + " (" + fate(t) + ")"
 }
 
 // orderMark draws one trial. One without a value lies at the foot of its lane.

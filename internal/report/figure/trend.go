@@ -50,18 +50,18 @@ func trend(id string, t report.Trend) Figure {
 		p.y.low = 0
 	}
 	p.x = axis{low: 0, high: last.Sub(first).Seconds(), from: p.left, to: p.right}
-	at := func(i int) float64 { return p.x.at(t.Times[i].Sub(first).Seconds()) }
+	at := func(i int) float64 { return t.Times[i].Sub(first).Seconds() }
 	scale := p.y.unitOf(t.Unit)
 	name := scale.Name
 	if name == "" {
 		name = "value"
 	}
-	var lower, upper, level []point
+	var limits []ranged
 	band := func() {
-		slices.Reverse(lower)
-		p.area(append(upper, lower...), "band")
+		level, between := spread(limits, p.x, p.y)
+		p.area(between, "band")
 		p.polyline(level, "warmline", "")
-		lower, upper, level = nil, nil, nil
+		limits = nil
 	}
 	zoomed := func(draw func()) { p.plot(moments, float64(first.UnixMilli())/1e3, one, scale, draw) }
 	zoomed(func() {
@@ -71,23 +71,19 @@ func trend(id string, t report.Trend) Figure {
 				band()
 				continue
 			}
-			lower = append(lower, point{at(i), p.y.at(t.Low[i])})
-			upper = append(upper, point{at(i), p.y.at(t.High[i])})
-			level = append(level, point{at(i), p.y.at(t.Level[i])})
+			limits = append(limits, ranged{at(i), t.Low[i], t.Level[i], t.High[i]})
 		}
 		band()
 	})
 	p.axes(timeTicks(first, last), p.y.ticks(4, scale), "", name)
-	var line, top, bottom []point
+	var medians []ranged
 	for _, s := range parts {
-		x := (at(s.From) + at(s.To-1)) / 2
-		line = append(line, point{x, p.y.at(s.Median)})
-		top, bottom = append(top, point{x, p.y.at(s.High)}), append(bottom, point{x, p.y.at(s.Low)})
+		medians = append(medians, ranged{(at(s.From) + at(s.To-1)) / 2, s.Low, s.Median, s.High})
 	}
+	line, shade := spread(medians, p.x, p.y)
 	zoomed(func() {
 		if len(parts) < len(t.Values) {
-			slices.Reverse(bottom)
-			p.area(append(top, bottom...), class("f", 1)+" range")
+			p.area(shade, class("f", 1)+" range")
 		}
 		p.polyline(line, class("s", 1)+" curve", "")
 		for _, c := range t.Changes {
