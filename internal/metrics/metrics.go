@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,7 +39,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 
 // Serve answers GET /metrics at ln with what stats says until ctx ends. It closes ln.
 func Serve(ctx context.Context, ln net.Listener, stats func() probe.Stats) error {
-	return serve(ctx, ln, newServer(stats))
+	return serve(ctx, ln, server(stats))
 }
 
 func serve(ctx context.Context, ln net.Listener, what prometheus.Collector) error {
@@ -58,55 +59,73 @@ func serve(ctx context.Context, ln net.Listener, what prometheus.Collector) erro
 	return nil
 }
 
-// server collects what a server says of itself when it is asked.
-type server struct {
-	stats func() probe.Stats
-
-	clients, waiting, used, limit, tests, refused, pushed, bytes *prometheus.Desc
-}
-
-func newServer(stats func() probe.Stats) *server {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("hopbench_"+name, help, labels, nil)
-	}
-	return &server{
-		stats:   stats,
-		clients: desc("clients", "Client addresses with tests in progress."),
-		waiting: desc("waiting_connections", "Connections that have not said yet what they want."),
-		used:    desc("used", "What the tests in progress take of a resource at most.", "resource"),
-		limit:   desc("limit", "What all tests together may take of a resource.", "resource"),
-		tests:   desc("tests_total", "Tests that began.", "kind"),
-		refused: desc("refusals_total", "Clients that were refused or failed.", "reason"),
-		pushed:  desc("pushed_out_connections_total", "Silent connections that were ended for newer ones."),
-		bytes:   desc("payload_bytes_total", "Payload of tests.", "direction"),
-	}
-}
+// collector tells its metrics whenever it is asked.
+type collector func(exposition)
 
 // Describe implements prometheus.Collector.
-func (s *server) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, out) }
+func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
 
 // Collect implements prometheus.Collector.
-func (s *server) Collect(out chan<- prometheus.Metric) {
-	now := s.stats()
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+func (c collector) Collect(out chan<- prometheus.Metric) { c(exposition{out: out}) }
+
+// exposition is what is told at one time. All of it has the constant labels.
+type exposition struct {
+	out      chan<- prometheus.Metric
+	constant prometheus.Labels
+}
+
+// family tells the series of one metric: a value, and the value of each of its labels.
+type family func(v float64, labels ...string)
+
+func (e exposition) gauge(name, help string, labels ...string) family {
+	return e.family(prometheus.GaugeValue, name, help, labels)
+}
+
+func (e exposition) counter(name, help string, labels ...string) family {
+	return e.family(prometheus.CounterValue, name, help, labels)
+}
+
+func (e exposition) family(kind prometheus.ValueType, name, help string, labels []string) family {
+	desc := prometheus.NewDesc(name, help, labels, e.constant)
+	told := map[string]bool{} // the same twice would be an error; two pairs may have the same ends
+	return func(v float64, labels ...string) {
+		values := make([]string, len(labels))
+		for i, label := range labels {
+			values[i] = valid(label)
+		}
+		if series := strings.Join(values, "\x00"); !told[series] {
+			told[series] = true
+			e.out <- prometheus.MustNewConstMetric(desc, kind, v, values...)
+		}
 	}
-	counter := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+// valid is a label's value, which has to be UTF-8.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// server is what a server says of itself.
+func server(stats func() probe.Stats) collector {
+	return func(e exposition) {
+		now := stats()
+		e.gauge("hopbench_clients", "Client addresses with tests in progress.")(float64(now.Clients))
+		e.gauge("hopbench_waiting_connections", "Connections that have not said yet what they want.")(float64(now.Waiting))
+		used := e.gauge("hopbench_used", "What the tests in progress take of a resource at most.", "resource")
+		limit := e.gauge("hopbench_limit", "What all tests together may take of a resource.", "resource")
+		for _, r := range admission.Resources() {
+			used(float64(now.Used[r]), r.String())
+			limit(float64(now.Limits[r]), r.String())
+		}
+		tests := e.counter("hopbench_tests_total", "Tests that began.", "kind")
+		for kind, n := range now.Began {
+			tests(float64(n), string(kind))
+		}
+		refused := e.counter("hopbench_refusals_total", "Clients that were refused or failed.", "reason")
+		for reason, n := range now.Refused {
+			refused(float64(n), reason)
+		}
+		e.counter("hopbench_pushed_out_connections_total", "Silent connections that were ended for newer ones.")(float64(now.PushedOut))
+		bytes := e.counter("hopbench_payload_bytes_total", "Payload of tests.", "direction")
+		bytes(float64(now.ReceivedBytes), "received")
+		bytes(float64(now.SentBytes), "sent")
 	}
-	gauge(s.clients, float64(now.Clients))
-	gauge(s.waiting, float64(now.Waiting))
-	for _, r := range admission.Resources() {
-		gauge(s.used, float64(now.Used[r]), r.String())
-		gauge(s.limit, float64(now.Limits[r]), r.String())
-	}
-	for kind, n := range now.Began {
-		counter(s.tests, float64(n), string(kind))
-	}
-	for reason, n := range now.Refused {
-		counter(s.refused, float64(n), reason)
-	}
-	counter(s.pushed, float64(now.PushedOut))
-	counter(s.bytes, float64(now.ReceivedBytes), "received")
-	counter(s.bytes, float64(now.SentBytes), "sent")
 }

@@ -87,7 +87,7 @@ func TestThroughputOfTestsThatHaveOne(t *testing.T) {
 		stream.Publish(event.Event{Code: event.TrialStarted, Trial: trial})
 		stream.Publish(event.Event{Code: event.Measured, Trial: trial, Second: &event.Second{Throughput: rate, RTT: 0.5, Pairs: []event.PairSecond{{Source: "c", Destination: "s", Throughput: rate, RTT: 0.5}}}})
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(newRun(stream.State))
+		registry.MustRegister(run(stream.State))
 		families, err := registry.Gather()
 		testutil.OK(t, err)
 		for _, name := range []string{"hopbench_run_throughput_bits_per_second", "hopbench_run_pair_throughput_bits_per_second"} {
