@@ -2,7 +2,9 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,25 +28,11 @@ func TestMetrics(t *testing.T) {
 		Refused:       map[string]uint64{"threads": 6},
 		ReceivedBytes: 1e10, SentBytes: 8,
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ln, err := Listen(ctx, "127.0.0.1:0")
+	address := served(t, func(ctx context.Context, ln net.Listener) error {
+		return Serve(ctx, ln, func() probe.Stats { return stats })
+	})
+	text, err := fetch(t, "http://"+address+"/metrics")
 	testutil.OK(t, err)
-	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, ln, func() probe.Stats { return stats }) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	get := func(path string) (int, string) {
-		t.Helper()
-		response, err := client.Get("http://" + ln.Addr().String() + path)
-		testutil.OK(t, err)
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		testutil.OK(t, err)
-		return response.StatusCode, string(text)
-	}
-	status, text := get("/metrics")
-	if status != http.StatusOK {
-		t.Errorf("status %d", status)
-	}
 	for _, want := range []string{
 		`hopbench_clients 1`, `hopbench_waiting_connections 3`, `hopbench_pushed_out_connections_total 4`,
 		`hopbench_used{resource="tests"} 2`, `hopbench_used{resource="threads"} 7`, `hopbench_limit{resource="bytes"} 1e+09`,
@@ -56,11 +44,42 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%q is missing", want)
 		}
 	}
-	if status, _ := get("/"); status != http.StatusNotFound {
-		t.Errorf("/ has status %d", status)
+	if _, err := fetch(t, "http://"+address+"/"); err == nil || !strings.HasPrefix(err.Error(), "status 404") {
+		t.Errorf("/: %v", err)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
+}
+
+// served serves metrics until the test ends.
+func served(t *testing.T, serve func(context.Context, net.Listener) error) (address string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ln, err := Listen(ctx, "127.0.0.1:0")
+	testutil.OK(t, err)
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+// client keeps no connections.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+func fetch(t *testing.T, url string) (string, error) {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		return "", err
 	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	testutil.OK(t, err)
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("status %d: %s", response.StatusCode, text)
+	}
+	return string(text), nil
 }

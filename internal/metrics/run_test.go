@@ -2,8 +2,7 @@ package metrics
 
 import (
 	"context"
-	"io"
-	"net/http"
+	"net"
 	"strings"
 	"testing"
 
@@ -16,23 +15,12 @@ import (
 
 func TestRunMetrics(t *testing.T) {
 	stream := event.NewStream()
-	ctx, cancel := context.WithCancel(t.Context())
-	ln, err := Listen(ctx, "127.0.0.1:0")
-	testutil.OK(t, err)
-	done := make(chan error, 1)
-	go func() { done <- ServeRun(ctx, ln, stream.State) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	address := served(t, func(ctx context.Context, ln net.Listener) error { return ServeRun(ctx, ln, stream.State) })
 	get := func() string {
 		t.Helper()
-		response, err := client.Get("http://" + ln.Addr().String() + "/metrics")
+		text, err := fetch(t, "http://"+address+"/metrics")
 		testutil.OK(t, err)
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		testutil.OK(t, err)
-		if response.StatusCode != http.StatusOK {
-			t.Errorf("status %d: %s", response.StatusCode, text)
-		}
-		return string(text)
+		return text
 	}
 	if text := get(); strings.Contains(text, "\nhopbench_run_") {
 		t.Errorf("there is no run yet:\n%s", text)
@@ -72,10 +60,6 @@ func TestRunMetrics(t *testing.T) {
 		t.Errorf("the run is over:\n%s", text)
 	}
 	stream.Close()
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }
 
 // A test of round trips carries nothing that could be 0; one that stands still carries nothing.

@@ -6,8 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -46,36 +45,7 @@ func watching() watch.State {
 // serveWatching serves the metrics of that until the test ends.
 func serveWatching(t *testing.T, state func() watch.State) (address string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ln, err := Listen(ctx, "127.0.0.1:0")
-	testutil.OK(t, err)
-	done := make(chan error, 1)
-	go func() { done <- ServeWatch(ctx, ln, state) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return ln.Addr().String()
-}
-
-// client keeps no connections.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
-func fetch(t *testing.T, url string) (string, error) {
-	t.Helper()
-	response, err := client.Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	testutil.OK(t, err)
-	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("status %d: %s", response.StatusCode, text)
-	}
-	return string(text), nil
+	return served(t, func(ctx context.Context, ln net.Listener) error { return ServeWatch(ctx, ln, state) })
 }
 
 func TestWatchMetrics(t *testing.T) {
