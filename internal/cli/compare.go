@@ -93,11 +93,9 @@ trials of one; "published" a figure outside its tolerance.`,
 	flags.BoolVar(&f.markdown, "markdown", false, "print Markdown")
 	f.watched.DefineEvents(flags)
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
-	for flag, complete := range map[string]cobra.CompletionFunc{"published": completeRows, "fail-on": base.OneOf(failOnCost, failOnNotShownEqual, failOnPublished), "reference": completeRuns} {
-		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // there is no such flag: a mistake above
-		}
-	}
+	base.Complete(c, "published", completeRows)
+	base.Complete(c, "fail-on", base.OneOf(failOnCost, failOnNotShownEqual, failOnPublished))
+	base.Complete(c, "reference", completeRuns)
 	return c
 }
 

@@ -39,7 +39,7 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 		Example: `  hopbench experiments show routing-appliance > my.yaml
   hopbench run ./my.yaml`,
 		Args:              base.Exactly("NAME"),
-		ValidArgsFunction: completeExperiments,
+		ValidArgsFunction: base.First(completeExperiments),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := experiments.Read(args[0])
 			if err != nil {
@@ -125,10 +125,7 @@ func listExperiments(s base.Streams) error {
 	return table.Flush()
 }
 
-func completeExperiments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+func completeExperiments(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return experiments.Names(), cobra.ShellCompDirectiveDefault
 }
 

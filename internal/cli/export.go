@@ -118,9 +118,7 @@ often you run it.`,
 	watched.DefineEvents(c.Flags())
 	c.MarkFlagsMutuallyExclusive("to", "format")
 	c.MarkFlagsMutuallyExclusive("to", "output")
-	if err := c.RegisterFlagCompletionFunc("format", base.OneOf(exportFormatNames()...)); err != nil {
-		panic(err) // there is no such flag: a mistake above
-	}
+	base.Complete(c, "format", base.OneOf(exportFormatNames()...))
 	return c
 }
 

@@ -45,7 +45,7 @@ func labUpCommand(s base.Streams) *cobra.Command {
 		Use:               "up EXPERIMENT",
 		Short:             "Build the lab of an experiment and keep it until interrupted",
 		Args:              base.Exactly("EXPERIMENT"),
-		ValidArgsFunction: completeExperiments,
+		ValidArgsFunction: base.First(completeExperiments),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, text, err := readExperiment(args[0])
 			if err != nil {
@@ -178,9 +178,7 @@ change to another user, as tcpdump does, can do so only in a lab that root holds
 // labFlag adds --lab, which pickLab reads.
 func labFlag(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "lab", "", "which lab, when more than one is up (see hopbench lab list)")
-	if err := c.RegisterFlagCompletionFunc("lab", completeLabs); err != nil {
-		panic(err) // there is no such flag: a mistake above
-	}
+	base.Complete(c, "lab", completeLabs)
 }
 
 // splitExec divides NODE -- COMMAND…; the dashes may be left out.
@@ -280,18 +278,10 @@ Without PATH it lists the paths that you can switch to.`,
 		Example: `  hopbench lab switch
   hopbench lab switch fast-path
   hopbench lab switch --lab my-lab gateway`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return base.Exactly("PATH")(c, args)
-		},
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
+		Args: base.AtMost("PATH"),
+		ValidArgsFunction: base.First(func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return switchedNames(c, name), cobra.ShellCompDirectiveNoFileComp
-		},
+		}),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, err := pickLab(name)
 			if err != nil {

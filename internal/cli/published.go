@@ -37,13 +37,8 @@ func publishedCommand(s base.Streams) *cobra.Command {
 		Example: `  hopbench experiments published
   hopbench experiments published E5.2
   hopbench experiments published routing-appliance --json`,
-		Args: base.AtMost("ROW|STUDY"),
-		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completeRows(c, args, typed)
-		},
+		Args:              base.AtMost("ROW|STUDY"),
+		ValidArgsFunction: base.First(completeRows),
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := publishedData()
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/live"
@@ -122,13 +123,10 @@ instead, with exit status 1 and a report of what was measured.`,
   hopbench run public-vs-peered --testbed office.yaml
   hopbench run firewall-fleet --ui --events steps.ndjson
   hopbench run all --quick`,
-		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: base.First(func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			names, directive := completeExperiments(c, args, typed)
-			if len(args) == 0 {
-				names = append(names, everything)
-			}
-			return names, directive
-		},
+			return append(names, everything), directive
+		}),
 		Args: func(c *cobra.Command, args []string) error {
 			if f.resume != "" {
 				return base.Exactly()(c, args)
@@ -192,19 +190,12 @@ instead, with exit status 1 and a report of what was measured.`,
 	f.matters.Define(c, "")
 	f.watched.Define(flags)
 	f.sink.define(c)
-	for flag, complete := range map[string]cobra.CompletionFunc{"only": completeOnly, "on-fault": base.OneOf(onFaultContinue, onFaultStop)} {
-		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // there is no such flag: a mistake above
-		}
-	}
+	base.Complete(c, "only", base.ListOf(experiments.Names()...))
+	base.Complete(c, "on-fault", base.OneOf(onFaultContinue, onFaultStop))
 	c.MarkFlagsMutuallyExclusive("quick", "full")
-	c.MarkFlagsMutuallyExclusive("resume", "blocks")
-	c.MarkFlagsMutuallyExclusive("resume", "duration")
-	c.MarkFlagsMutuallyExclusive("resume", "seed")
-	c.MarkFlagsMutuallyExclusive("resume", "full")
-	c.MarkFlagsMutuallyExclusive("resume", "out")
-	c.MarkFlagsMutuallyExclusive("resume", runs.MattersFlag)
-	c.MarkFlagsMutuallyExclusive("resume", "testbed")
+	for _, known := range []string{"blocks", "duration", "seed", "full", "out", runs.MattersFlag, "testbed"} {
+		c.MarkFlagsMutuallyExclusive("resume", known)
+	}
 	return c
 }
 

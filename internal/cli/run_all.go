@@ -9,10 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/atomicfile"
@@ -249,16 +246,4 @@ func (a *several) finish(ctx context.Context) error {
 		missing = fmt.Errorf("stopped with %d of %d experiments done", done, all)
 	}
 	return errors.Join(fmt.Errorf("%w; continue with: hopbench run --resume %s", missing, printable.ShellWord(a.dir)), err)
-}
-
-// completeOnly completes the last of a list of experiments.
-func completeOnly(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	before := typed[:strings.LastIndexByte(typed, ',')+1]
-	var out []string
-	for _, name := range experiments.Names() {
-		if !slices.Contains(strings.Split(before, ","), name) {
-			out = append(out, before+name)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

@@ -27,9 +27,7 @@ func (f *sinkFlags) define(c *cobra.Command) {
 	c.Flags().StringVar(&f.to, "to", "", "write a fleet's samples into a database: "+strings.Join(names, ", "))
 	c.Flags().StringVar(&f.connection, "connection-file", "", "file with the connection: a URL or libpq keywords, or an Azure connection string")
 	c.MarkFlagsRequiredTogether("to", "connection-file")
-	if err := c.RegisterFlagCompletionFunc("to", base.OneOf(names...)); err != nil {
-		panic(err) // there is no such flag: a mistake above
-	}
+	base.Complete(c, "to", base.OneOf(names...))
 }
 
 // sinks are the databases.

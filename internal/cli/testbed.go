@@ -82,7 +82,7 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 		Example: `  hopbench testbed check office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
 		Args:              base.Exactly("FILE"),
-		ValidArgsFunction: completeYAML,
+		ValidArgsFunction: base.First(completeYAML),
 		RunE: func(c *cobra.Command, args []string) error {
 			return watched.Follow(c.Context(), &s, asJSON, "check of "+args[0], func(tell live.Steps) error {
 				var e *experiment.Experiment
@@ -122,11 +122,7 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 	c.Flags().BoolVar(&offline, "offline", false, "check only the file, and contact no host")
 	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print one JSON document")
 	watched.DefineEvents(c.Flags())
-	if err := c.RegisterFlagCompletionFunc("experiment", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return completeExperiments(nil, nil, typed)
-	}); err != nil {
-		panic(err) // there is no such flag: a mistake above
-	}
+	base.Complete(c, "experiment", completeExperiments)
 	return c
 }
 
@@ -136,11 +132,8 @@ func tellFinding(tell live.Steps, f testbed.Finding) {
 	tell.Tell(codes[f.Severity], f.String())
 }
 
-// completeYAML completes the name of one YAML file.
-func completeYAML(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+// completeYAML completes the name of a YAML file.
+func completeYAML(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 

@@ -30,7 +30,7 @@ new ones, and give the join file to the machines.`,
 		Example: `  hopbench testbed join office.yaml
   hopbench testbed join office.yaml --cloud-init client > client.cloud-config`,
 		Args:              base.Exactly("FILE"),
-		ValidArgsFunction: completeYAML,
+		ValidArgsFunction: base.First(completeYAML),
 		RunE: func(_ *cobra.Command, args []string) error {
 			in, err := loadTestbed(args[0], nil)
 			if err != nil {

@@ -28,7 +28,7 @@ It reads every value back, and proves it if the switch has proof: command. It me
 nothing and contacts no end.`,
 		Example:           `  hopbench testbed restore office.yaml`,
 		Args:              base.Exactly("FILE"),
-		ValidArgsFunction: completeYAML,
+		ValidArgsFunction: base.First(completeYAML),
 		RunE: func(c *cobra.Command, args []string) error {
 			return watched.Follow(c.Context(), &s, false, "restore of "+args[0], func(tell live.Steps) error {
 				return restoreTestbed(c.Context(), s, args[0], tell)

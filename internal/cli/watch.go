@@ -94,7 +94,7 @@ docs/watch.md has the details.`,
   hopbench watch firewall.yaml --testbed office.yaml --every 6h
   hopbench results --history 192.0.2.7 --html history.html`,
 		Args:              base.Exactly("HOST|EXPERIMENT"),
-		ValidArgsFunction: completeExperiments,
+		ValidArgsFunction: base.First(completeExperiments),
 		RunE: func(c *cobra.Command, args []string) error {
 			f, of, other := f, "a host", "experiment: "
 			if isExperiment(args[0]) {
@@ -138,9 +138,7 @@ docs/watch.md has the details.`,
 	flags.BoolVar(&f.run.quick, "quick", false, "experiment: as hopbench run --quick")
 	flags.IntVar(&f.run.blocks, "blocks", 0, "experiment: number of blocks of each run (default: the experiment's)")
 	flags.StringVar(&f.run.testbed, "testbed", "", "experiment: measure on the hosts of this testbed file instead of a lab")
-	if err := c.RegisterFlagCompletionFunc("only", base.OneOf("trace", "rr", "udp", "tcp")); err != nil {
-		panic(err) // there is no such flag: a mistake above
-	}
+	base.Complete(c, "only", base.OneOf("trace", "rr", "udp", "tcp"))
 	return c
 }
 

@@ -87,8 +87,3 @@ func refuseUnknownHelp(root *cobra.Command) {
 		}
 	}
 }
-
-// OneOf completes the value of a flag that is one of several.
-func OneOf(values ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-}

@@ -43,9 +43,7 @@ and macOS the user of the service must be able to read the token file.`,
 	c.Flags().Lookup("listen").DefValue = f.listen
 	c.Flags().StringVar(&printFor, "print", "", "print what would be installed on this system, or on linux, darwin or windows, and install nothing")
 	c.Flags().Lookup("print").NoOptDefVal = runtime.GOOS
-	if err := c.RegisterFlagCompletionFunc("print", base.OneOf(service.Systems...)); err != nil {
-		panic(err) // there is no such flag
-	}
+	base.Complete(c, "print", base.OneOf(service.Systems...))
 	return c
 }
 

@@ -1,11 +1,9 @@
 package runs
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -20,9 +18,11 @@ type Matters map[string]measurement.Margin
 // margins.
 func (m *Matters) Define(c *cobra.Command, does string) {
 	c.Flags().Var(m, MattersFlag, does+"the smallest effects that matter, as in rtt=50us,goodput=3%")
-	if err := c.RegisterFlagCompletionFunc(MattersFlag, completeMatters); err != nil {
-		panic(err) // there is no such flag: a mistake above
+	var keys []string
+	for _, name := range experiment.ShortMatterNames() {
+		keys = append(keys, name+"=")
 	}
+	base.Complete(c, MattersFlag, base.ListOf(keys...))
 }
 
 // Set reads margins and adds them to those that were given before.
@@ -39,16 +39,3 @@ func (m *Matters) String() string { return experiment.FormatMatters(*m) }
 
 // Type is what the help text calls the value.
 func (m *Matters) Type() string { return "METRIC=MARGIN,..." }
-
-// completeMatters completes the metric of the last of a list of margins, with those
-// that are not in it yet.
-func completeMatters(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	before := typed[:strings.LastIndexByte(typed, ',')+1]
-	var out []string
-	for _, name := range experiment.ShortMatterNames() {
-		if !slices.ContainsFunc(strings.Split(before, ","), func(given string) bool { return strings.HasPrefix(given, name+"=") }) {
-			out = append(out, before+name+"=")
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}

@@ -16,8 +16,12 @@ import (
 
 // completeTest completes the values of the flags of `hopbench test`.
 func completeTest(c *cobra.Command) {
+	var kinds []string
+	for _, k := range measurement.Kinds() {
+		kinds = append(kinds, string(k))
+	}
 	values := map[string]cobra.CompletionFunc{
-		"only": completeKinds, "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
+		"only": base.ListOf(kinds...), "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
 		"congestion": completeCongestion, "device": completeDevices, versusFlag: completeVersus,
 	}
 	for _, flag := range kind.Flags() {
@@ -32,24 +36,9 @@ func completeTest(c *cobra.Command) {
 		}
 	}
 	for flag, complete := range values {
-		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // there is no such flag: a mistake above
-		}
+		base.Complete(c, flag, complete)
 	}
 	c.ValidArgsFunction = cobra.NoFileCompletions
-}
-
-// completeKinds completes the last of a list of kinds, with those that are not
-// in it yet.
-func completeKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	before := typed[:strings.LastIndexByte(typed, ',')+1]
-	var out []string
-	for _, k := range measurement.Kinds() {
-		if !slices.Contains(strings.Split(before, ","), string(k)) {
-			out = append(out, before+string(k))
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeVersus completes the last of the values of a --versus, after its key.
