@@ -94,7 +94,7 @@ trials of one; "published" a figure outside its tolerance.`,
 	f.watched.DefineEvents(flags)
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	base.Complete(c, "published", completeRows)
-	base.Complete(c, "fail-on", base.OneOf(failOnCost, failOnNotShownEqual, failOnPublished))
+	base.Complete(c, "fail-on", base.ListOf(failOnCost, failOnNotShownEqual, failOnPublished))
 	base.Complete(c, "reference", completeRuns)
 	return c
 }

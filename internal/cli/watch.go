@@ -138,7 +138,7 @@ docs/watch.md has the details.`,
 	flags.BoolVar(&f.run.quick, "quick", false, "experiment: as hopbench run --quick")
 	flags.IntVar(&f.run.blocks, "blocks", 0, "experiment: number of blocks of each run (default: the experiment's)")
 	flags.StringVar(&f.run.testbed, "testbed", "", "experiment: measure on the hosts of this testbed file instead of a lab")
-	base.Complete(c, "only", base.OneOf("trace", "rr", "udp", "tcp"))
+	base.Complete(c, "only", base.ListOf("trace", "rr", "udp", "tcp"))
 	return c
 }
 

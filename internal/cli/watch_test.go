@@ -291,8 +291,8 @@ func TestSeriesOfAnExperiment(t *testing.T) {
 	}
 }
 
-func TestCompletionOfWatch(t *testing.T) {
-	for line, want := range map[string]string{"watch aa-": "aa-null", "watch --only ": "udp"} {
+func TestCompletionOfWatchAndCompare(t *testing.T) {
+	for line, want := range map[string]string{"watch aa-": "aa-null", "watch --only ": "udp", "watch --only rr,": "rr,udp", "compare --fail-on cost,": "cost,published"} {
 		words := strings.Split(line, " ")
 		if _, out, _ := command(t, append([]string{"__complete"}, words...)...); !slices.Contains(strings.Fields(out), want) {
 			t.Errorf("%s: %q", line, out)
