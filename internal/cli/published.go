@@ -50,7 +50,7 @@ func publishedCommand(s base.Streams) *cobra.Command {
 				}
 			}
 			if asJSON {
-				return writeJSON(s.Out, data)
+				return base.WriteJSON(s.Out, data)
 			}
 			return printPublished(s.Out, data)
 		},

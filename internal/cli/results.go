@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,9 +64,7 @@ func resultsCommand(s base.Streams) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				encoder := json.NewEncoder(s.Out)
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(runs)
+				return base.WriteJSON(s.Out, runs)
 			}
 			return printRuns(s, folder, runs)
 		},
@@ -109,9 +106,7 @@ func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON 
 	}
 	switch {
 	case asJSON:
-		encoder := json.NewEncoder(s.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(slices.Concat([]watch.Round{}, rounds))
+		return base.WriteJSON(s.Out, slices.Concat([]watch.Round{}, rounds))
 	case page == "":
 		return terminal.History(s.Out, h, base.TerminalWidth(s.Out))
 	}

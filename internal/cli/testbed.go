@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +98,7 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 				var mistakes strict.Errors
 				switch {
 				case asJSON && errors.As(err, &mistakes):
-					return errors.Join(writeJSON(s.Out, testbedCheck{File: args[0], Mistakes: mistakes}), err)
+					return errors.Join(base.WriteJSON(s.Out, testbedCheck{File: args[0], Mistakes: mistakes}), err)
 				case err != nil:
 					return err
 				}
@@ -110,7 +109,7 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 					}
 				}
 				if asJSON {
-					err = writeJSON(s.Out, check)
+					err = base.WriteJSON(s.Out, check)
 				} else {
 					err = check.print(s.Out)
 				}
@@ -312,10 +311,3 @@ func (c testbedCheck) print(w io.Writer) error {
 
 // findingMarks begin a line with a finding.
 var findingMarks = map[testbed.Severity]string{testbed.Note: "✓ ", testbed.Warning: "! ", testbed.Wrong: "✗ "}
-
-func writeJSON(w io.Writer, document any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(document)
-}

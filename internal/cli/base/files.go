@@ -2,6 +2,7 @@ package base
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,4 +56,12 @@ func ReadBounded(path string, most int64) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d bytes", path, most)
 	}
 	return text, err
+}
+
+// WriteJSON writes a document for programs that people can read, too.
+func WriteJSON(w io.Writer, document any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(document)
 }

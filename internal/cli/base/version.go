@@ -1,7 +1,6 @@
 package base
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -42,9 +41,7 @@ func AddVersion(root *cobra.Command, short, more string, formats map[string]stri
 		if !asJSON {
 			return print(c, args)
 		}
-		out := json.NewEncoder(c.OutOrStdout())
-		out.SetIndent("", "  ")
-		return out.Encode(struct {
+		return WriteJSON(c.OutOrStdout(), struct {
 			hostinfo.Build
 			Formats map[string]string `json:"formats,omitempty"`
 		}{build, formats})
