@@ -63,11 +63,7 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 		Short: "Report everything that is wrong with an experiment file",
 		Args:  base.Exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			file, text, err := readExperiment(args[0])
-			if err != nil {
-				return err
-			}
-			e, err := experiment.Load(file, text)
+			e, file, err := loadExperiment(args[0])
 			if err != nil {
 				return err
 			}
@@ -147,6 +143,16 @@ func readExperiment(arg string) (file string, text []byte, err error) {
 	default:
 		return "", nil, base.Usage(fmt.Errorf("read the experiment: %w", base.Missing(arg, err, "")))
 	}
+}
+
+// loadExperiment reads an experiment that is not run now, and says in which file it is.
+func loadExperiment(arg string) (*experiment.Experiment, string, error) {
+	file, text, err := readExperiment(arg)
+	if err != nil {
+		return nil, "", err
+	}
+	e, err := experiment.Load(file, text)
+	return e, file, err
 }
 
 func unknownExperiment(name string) error {

@@ -47,11 +47,7 @@ func labUpCommand(s base.Streams) *cobra.Command {
 		Args:              base.Exactly("EXPERIMENT"),
 		ValidArgsFunction: base.First(completeExperiments),
 		RunE: func(c *cobra.Command, args []string) error {
-			file, text, err := readExperiment(args[0])
-			if err != nil {
-				return err
-			}
-			e, err := experiment.Load(file, text)
+			e, _, err := loadExperiment(args[0])
 			if err != nil {
 				return err
 			}

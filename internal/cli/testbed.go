@@ -83,14 +83,10 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: base.First(completeYAML),
 		RunE: func(c *cobra.Command, args []string) error {
-			return watched.Follow(c.Context(), &s, asJSON, "check of "+args[0], func(tell live.Steps) error {
+			return watched.Follow(c.Context(), &s, asJSON, "check of "+args[0], func(tell live.Steps) (err error) {
 				var e *experiment.Experiment
 				if name != "" {
-					file, text, err := readExperiment(name)
-					if err != nil {
-						return err
-					}
-					if e, err = experiment.Load(file, text); err != nil {
+					if e, _, err = loadExperiment(name); err != nil {
 						return err
 					}
 				}
