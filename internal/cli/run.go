@@ -216,9 +216,9 @@ type session struct {
 	// on is what the run is measured on, and inventory where its paths are, nil of a lab.
 	on        testbedKind
 	inventory *inventory.Inventory
-	// fleet are the machines that joined, nil without any.
-	fleet    *fleet.Fleet
-	endFleet func() error
+	// fleet are the machines that joined, nil without any. What is noted of them goes to notes.
+	fleet *fleet.Fleet
+	notes *base.LineWriter
 	// samples takes what they count, nil without any.
 	samples *collect.Collector
 	// feeder puts them into a database, nil unless that is wanted.
@@ -293,18 +293,27 @@ func planRun(s base.Streams, f runFlags, head store.Head) (r *session, err error
 // carryOut does a run and prints whatever there is of it then, also after an
 // interruption.
 func (r *session) carryOut(ctx context.Context) (err error) {
-	defer func() {
-		if r.fleet != nil {
-			err = errors.Join(err, r.endFleet())
-		}
-		err = errors.Join(err, r.endSamples(), r.store.Close())
-	}()
+	defer func() { err = errors.Join(err, r.close()) }()
 	result, err := r.measure(ctx)
 	if result == nil {
 		return err
 	}
 	return errors.Join(err, runs.PrintResult(r.Streams, result, r.store.Dir(), r.flags.json, r.flags.verbose))
 }
+
+// endFleet ends what a run on a fleet has under way, before what it writes to. A second call
+// does nothing.
+func (r *session) endFleet() (err error) {
+	if r.fleet != nil {
+		err = r.fleet.Close()
+		r.notes.Close()
+		r.fleet = nil
+	}
+	return errors.Join(err, r.endSamples())
+}
+
+// close ends a run, and lets go of its folder.
+func (r *session) close() error { return errors.Join(r.endFleet(), r.store.Close()) }
 
 // note keeps a sentence about the run, once, and says whether it is new.
 func (r *session) note(sentence string) bool { return r.head.Note(sentence) }
@@ -354,11 +363,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	defer others.Leave()
 	bed, err := r.build(ctx)
 	if err != nil {
-		if r.fleet != nil {
-			err = errors.Join(err, r.endFleet())
-			r.fleet = nil
-		}
-		err = errors.Join(err, r.endSamples())
+		err = errors.Join(err, r.endFleet())
 		if !r.reopened { // else the folder was there before
 			err = errors.Join(err, discardEmpty(r.store))
 		}

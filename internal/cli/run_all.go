@@ -203,7 +203,7 @@ func (a *several) one(ctx context.Context, e *result.IndexEntry) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.store.Close()) }()
+	defer func() { err = errors.Join(err, r.close()) }()
 	result, err := r.measure(ctx)
 	if result != nil {
 		report.Summarise(e, result)

@@ -36,23 +36,19 @@ func (r *session) reachFleet(ctx context.Context) (testbed.Testbed, error) {
 				return nil, err
 			}
 		}
-		notes := base.NewLineWriter(r.Err) // thousands of machines may vanish at a time
+		r.notes = base.NewLineWriter(r.Err) // thousands of machines may vanish at a time
 		r.fleet, err = fleet.Open(fleet.Options{
 			Inventory: r.inventory, Secret: secret, Samples: r.samples, Before: r.head.Testbed.Paths, Run: queueRun(r.head), Ledger: r.store,
 			OnNote: func(note string) {
 				if !r.flags.quiet {
-					fmt.Fprintf(notes, "note: %s\n", base.Shown(note))
+					fmt.Fprintf(r.notes, "note: %s\n", base.Shown(note))
 				}
 			},
 			OnEvent: func(e event.Event) { live.Publish(r.flags.views.Stream, e) },
 		})
 		if err != nil {
-			notes.Close()
+			r.notes.Close()
 			return nil, err
-		}
-		r.endFleet = func() error {
-			defer notes.Close()
-			return r.fleet.Close()
 		}
 		if !r.flags.quiet {
 			fmt.Fprintf(r.Err, "machines join at %v\n", cmp.Or(r.inventory.Broker.URL, r.fleet.Addr().String()))

@@ -459,11 +459,6 @@ func (f *watchFlags) runOnce(ctx context.Context, head store.Head) (_ *result.Re
 	if r.store, err = store.Create(filepath.Join(dir, "run"), r.head); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if r.fleet != nil {
-			err = errors.Join(err, r.endFleet())
-		}
-		err = errors.Join(err, r.endSamples(), r.store.Close())
-	}()
+	defer func() { err = errors.Join(err, r.close()) }()
 	return r.measure(ctx)
 }
