@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func labUpCommand(s base.Streams) *cobra.Command {
 			if _, err := lab.RuleFiles(e); err != nil {
 				return err
 			}
-			if name == "" {
-				name = e.Name
-			}
+			name := cmp.Or(name, e.Name)
 			return watched.Follow(c.Context(), &s, false, "lab "+name, func(tell live.Steps) error {
 				return holdLab(c.Context(), s, e, name, tell)
 			})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,10 +231,7 @@ func newRun(ctx context.Context, s base.Streams, f runFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	dir := f.out
-	if dir == "" {
-		dir = filepath.Join(runsFolder, r.head.Started.Format(folderTime)+"-"+r.e.Name)
-	}
+	dir := cmp.Or(f.out, filepath.Join(runsFolder, r.head.Started.Format(folderTime)+"-"+r.e.Name))
 	if r.store, err = store.Create(dir, r.head); err != nil {
 		return err
 	}

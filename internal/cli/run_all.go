@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,10 +63,7 @@ func newAll(ctx context.Context, s base.Streams, f runFlags) error {
 	for _, name := range names {
 		index.Entries = append(index.Entries, result.IndexEntry{Name: name, Folder: name, State: result.EntryNotRun})
 	}
-	dir := f.out
-	if dir == "" {
-		dir = filepath.Join(runsFolder, now.Format(folderTime)+"-"+everything)
-	}
+	dir := cmp.Or(f.out, filepath.Join(runsFolder, now.Format(folderTime)+"-"+everything))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create the folder of the runs: %w; choose another with --out", err)
 	}

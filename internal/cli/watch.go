@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -205,10 +206,7 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	if day := little * float64(24*time.Hour) / float64(f.every); budget > 0 && float64(budget) < day {
 		return base.Usage(fmt.Errorf("--budget %s: round trips and datagrams alone take %s a day; give more, a longer --every, or fewer tests by --only", f.budget, quantity.FormatBytes(int64(day))))
 	}
-	dir := f.out
-	if dir == "" {
-		dir = filepath.Join(watchesFolder, head.Name)
-	}
+	dir := cmp.Or(f.out, filepath.Join(watchesFolder, head.Name))
 	st, head, err := store.TakeUpWatch(dir, head)
 	if err != nil {
 		return err
@@ -227,7 +225,7 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	defer func() { err = errors.Join(err, out.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(f.historyName(head.Name)))
+	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(cmp.Or(f.out, head.Name)))
 	left := f.rounds
 	w := watch.New(watch.Options{
 		Head: head, Measure: measure, Keeper: st, Before: before, Jitter: f.jitter, Budget: float64(budget), Always: always,
@@ -254,14 +252,6 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	return errors.Join(w.Run(ctx), end())
 }
 
-// historyName is what names the watch to hopbench results.
-func (f *watchFlags) historyName(name string) string {
-	if f.out != "" {
-		return f.out
-	}
-	return name
-}
-
 // subject is what is watched, how it is measured, and by which tests, of a host.
 func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.List, watch.Head, error) {
 	head := watch.Head{Name: f.name, Target: arg, Begun: time.Now().Round(time.Millisecond), Rules: watch.Rules{
@@ -273,9 +263,7 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 		if err != nil {
 			return nil, nil, head, err
 		}
-		if head.Name == "" {
-			head.Name = r.e.Name
-		}
+		head.Name = cmp.Or(head.Name, r.e.Name)
 		head.Rules.Series = seriesOf(r.e)
 		// What matters according to the file does, too.
 		if len(r.e.Matters) > 0 {

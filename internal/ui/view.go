@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -68,10 +69,7 @@ func newView(s event.State) view {
 	if s.Run == nil {
 		return v
 	}
-	v.Title, v.Folder = clean(s.Run.Title), clean(s.Run.Folder)
-	if v.Title == "" {
-		v.Title = clean(s.Run.Name)
-	}
+	v.Title, v.Folder = cmp.Or(clean(s.Run.Title), clean(s.Run.Name)), clean(s.Run.Folder)
 	v.state(s)
 	v.now(s)
 	v.fleet(s)

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,10 +80,7 @@ func joinFleet(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opti
 	if err != nil {
 		return err
 	}
-	name := f.name
-	if name == "" {
-		name = machineName()
-	}
+	name := cmp.Or(f.name, machineName())
 	if err := subject.CheckName(name); err != nil {
 		return base.Usage(fmt.Errorf("--name: %w", err))
 	}
