@@ -1,9 +1,6 @@
 package main
 
-import (
-	"math"
-	"slices"
-)
+import "github.com/hopbench/hopbench/internal/analysis/statistics"
 
 // interval is an estimate with its bounds. Without enough values for 95 %
 // coverage Bounded is false.
@@ -14,32 +11,12 @@ type interval struct {
 	Bounded bool    `json:"bounded"`
 }
 
-// medianOf is the median of values with its distribution-free interval between
-// two order statistics, whose binomial coverage is at least 95 %; fewer than
-// six values allow none. It panics without a value.
+// medianOf is the median of values with its distribution-free interval; fewer than six
+// values allow none. It panics without a value.
 func medianOf(values []float64) interval {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	out := interval{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2}
-	tail, best := 0.0, -1
-	for k := range n / 2 {
-		tail += math.Exp(logChoose(n, k) - float64(n)*math.Ln2)
-		if 2*tail > 0.05 {
-			break
-		}
-		best = k
-	}
-	if best >= 0 {
-		out.Low, out.High, out.Bounded = sorted[best], sorted[n-1-best], true
-	}
-	return out
-}
-
-func logChoose(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return a - b - c
+	sorted := statistics.Sorted(values)
+	bounds, ok := statistics.MedianInterval(sorted, 0.95)
+	return interval{Median: statistics.MedianOfSorted(sorted), Low: bounds.Low, High: bounds.High, Bounded: ok}
 }
 
 // verdict compares a ratio with a bound that it must reach: from above where
