@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -153,14 +154,7 @@ func chosen(tests []test, only []string) []test {
 	if len(only) == 0 {
 		return tests
 	}
-	var out []test
-	for _, t := range tests {
-		for _, name := range only {
-			if strings.HasPrefix(t.name, name) {
-				out = append(out, t)
-				break
-			}
-		}
-	}
-	return out
+	return slices.DeleteFunc(tests, func(t test) bool {
+		return !slices.ContainsFunc(only, func(name string) bool { return strings.HasPrefix(t.name, name) })
+	})
 }

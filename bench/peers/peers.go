@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ var toolNames = []struct{ name, program string }{
 // distribution's and a newer one are peers of their own.
 func findTools(ctx context.Context, wanted []string) (found []*tool, missing []string) {
 	for _, t := range toolNames {
-		if len(wanted) > 0 && !contains(wanted, t.name) {
+		if len(wanted) > 0 && !slices.Contains(wanted, t.name) {
 			continue
 		}
 		n := len(found)
@@ -74,15 +75,6 @@ func findTools(ctx context.Context, wanted []string) (found []*tool, missing []s
 	return found, missing
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
 // programs are the executables of that name on PATH, in its order.
 func programs(name string) []string {
 	var out []string
@@ -91,7 +83,7 @@ func programs(name string) []string {
 		if err != nil || !filepath.IsAbs(path) {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(path); err == nil && !contains(out, real) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(out, real) {
 			out = append(out, real)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // test is what both sides are measured by in interleaved pairs.
@@ -39,7 +40,7 @@ func anyPeer(*variant) bool { return true }
 
 // the makes a goal's selection: the named tools, with their default flags.
 func the(names ...string) func(*variant) bool {
-	return func(v *variant) bool { return v.isDefault() && contains(names, v.tool.name) }
+	return func(v *variant) bool { return v.isDefault() && slices.Contains(names, v.tool.name) }
 }
 
 func withFlags(name, flags string) func(*variant) bool {
