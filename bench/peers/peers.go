@@ -171,9 +171,7 @@ func (k kit) tcp(t *tool, flows int, copied bool) []*variant {
 		}
 		return out
 	case "nuttcp":
-		return []*variant{{tool: t, port: 5000, parse: parseNuttcp,
-			server: []string{t.path, "-S", "--nofork", "-P", "5000"},
-			client: []string{t.path, "-P", "5000", "-T" + k.seconds, "-N" + n, "-fparse", host}}}
+		return []*variant{k.nuttcp(t, "-N"+n)}
 	case "ethr":
 		v := k.ethr(t, parseEthrBandwidth, "-t", "b", "-n", n, "-dp", "2")
 		v.asSent = true
@@ -193,6 +191,12 @@ func (k kit) tcp(t *tool, flows int, copied bool) []*variant {
 		}
 	}
 	return nil
+}
+
+func (k kit) nuttcp(t *tool, args ...string) *variant {
+	return &variant{tool: t, port: 5000, parse: parseNuttcp,
+		server: []string{t.path, "-S", "--nofork", "-P", "5000"},
+		client: slices.Concat([]string{t.path, "-P", "5000", "-T" + k.seconds}, args, []string{"-fparse", host})}
 }
 
 func (k kit) ethr(t *tool, parse parser, args ...string) *variant {
@@ -236,9 +240,7 @@ func (k kit) udp(t *tool) []*variant {
 		}
 		return out
 	case "nuttcp":
-		return []*variant{{tool: t, port: 5000, parse: parseNuttcp,
-			server: []string{t.path, "-S", "--nofork", "-P", "5000"},
-			client: []string{t.path, "-P", "5000", "-T" + k.seconds, "-u", "-R0", "-l1472", "-fparse", host}}}
+		return []*variant{k.nuttcp(t, "-u", "-R0", "-l1472")}
 	case "sockperf":
 		v := k.sockperf(t, true, "throughput", parseSockperfThroughput(1472), "1472", "")
 		v.countBytes = 1472
@@ -262,9 +264,7 @@ func (k kit) pps(t *tool) []*variant {
 	case "iperf3":
 		return []*variant{k.iperf3(t, parseIPerf3, "", "-u", "-b", "0", "-l", "64")}
 	case "nuttcp":
-		return []*variant{{tool: t, port: 5000, parse: parseNuttcp,
-			server: []string{t.path, "-S", "--nofork", "-P", "5000"},
-			client: []string{t.path, "-P", "5000", "-T" + k.seconds, "-u", "-R0", "-l64", "-fparse", host}}}
+		return []*variant{k.nuttcp(t, "-u", "-R0", "-l64")}
 	case "sockperf":
 		v := k.sockperf(t, true, "throughput", parseSockperfThroughput(64), "64", "")
 		v.countBytes = 64
