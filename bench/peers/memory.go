@@ -90,22 +90,12 @@ var highWater = regexp.MustCompile(`(?m)^VmHWM:\s*([0-9]+) kB$`)
 
 // parseHighWater reads VmHWM out of proc_pid_status(5), in bytes.
 func parseHighWater(status string) float64 {
-	m := highWater.FindStringSubmatch(status)
-	if m == nil {
-		return 0
-	}
-	return 1024 * number(m[1])
+	return 1024 * number(firstOf(highWater, status))
 }
 
 var peakReport = regexp.MustCompile(`(?m)^` + peakLine + ` ([0-9]+)$`)
 
-func parsePeak(text string) float64 {
-	m := peakReport.FindStringSubmatch(text)
-	if m == nil {
-		return 0
-	}
-	return number(m[1])
-}
+func parsePeak(text string) float64 { return number(firstOf(peakReport, text)) }
 
 // memory runs a variant with both of its ends watched.
 func (b *bench) memory(v *variant) func(context.Context) (values, error) {

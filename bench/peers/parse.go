@@ -136,11 +136,11 @@ var (
 // parseSockperfLatency reads sockperf ping-pong, whose latencies are half of a
 // round trip in microseconds; this doubles them.
 func parseSockperfLatency(text string) (values, error) {
-	m := sockperfMean.FindStringSubmatch(text)
-	if m == nil || number(m[1]) == 0 {
+	mean := number(firstOf(sockperfMean, text))
+	if mean == 0 {
 		return nil, noResult(text)
 	}
-	v := values{rttMean: 2e-6 * number(m[1])}
+	v := values{rttMean: 2e-6 * mean}
 	names := map[float64]string{50: rttP50, 99: rttP99, 99.9: rttP999}
 	for _, m := range sockperfPercentile.FindAllStringSubmatch(text, -1) {
 		if name := names[number(m[1])]; name != "" {

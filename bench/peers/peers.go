@@ -108,7 +108,12 @@ func version(ctx context.Context, name, path string) string {
 }
 
 func parseVersion(text string) string {
-	m := versionText.FindStringSubmatch(text)
+	return firstOf(versionText, text)
+}
+
+// firstOf is what the first group of a pattern matches in a text, empty if nothing.
+func firstOf(pattern *regexp.Regexp, text string) string {
+	m := pattern.FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}

@@ -43,8 +43,8 @@ func machine() map[string]string {
 		m["kernel"] = strings.TrimSpace(string(text))
 	}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if found := modelName.FindSubmatch(text); found != nil {
-			m["processor"] = string(found[1])
+		if name := firstOf(modelName, string(text)); name != "" {
+			m["processor"] = name
 		}
 	}
 	return m
