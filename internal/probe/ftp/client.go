@@ -153,7 +153,7 @@ func (t *test) run(ctx context.Context, progress func(measurement.Progress)) (me
 	}
 	host := host.StartSampler(t.started)
 	defer host.End()
-	signs := sampling.Start(session.ProgressInterval, t.progress(progress))
+	signs := sampling.Start(session.ProgressInterval, session.ThroughputProgress(t.started, t.client.Moved, progress))
 	defer signs.End()
 	var result ftp.Result
 	var err error
@@ -269,17 +269,6 @@ func (t *test) verify(r ftp.Result) error {
 
 // errDigest says that what arrived is not what was sent.
 var errDigest = errors.New("the file was damaged on the way")
-
-func (t *test) progress(report func(measurement.Progress)) func() {
-	last, lastAt := int64(0), t.started
-	return func() {
-		sum, now := t.client.Moved(), time.Now()
-		if dt := now.Sub(lastAt).Seconds(); dt > 0.01 {
-			report(measurement.Progress{Elapsed: measurement.SecondsOf(now.Sub(t.started)), Throughput: float64(sum-last) * 8 / dt})
-			last, lastAt = sum, now
-		}
-	}
-}
 
 // outcome turns what was counted into metrics, all from the first command of a
 // transfer to the last byte.
