@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -66,6 +68,25 @@ func Connect(ctx context.Context, req Request, testID string, flow int) (*Link, 
 		return nil, Wrap(op, errors.Join(err, IgnoreClosed(c.Close())))
 	}
 	return l, nil
+}
+
+// OpenFlows opens the n flows of a test by one, of which so many are called at a time, before
+// any flow may send.
+func OpenFlows(ctx context.Context, n, atOnce int, one func(ctx context.Context, testID string, flow int) error) error {
+	testID, err := NewID()
+	if err != nil {
+		return err
+	}
+	// The first goes alone: what it is refused, all would be.
+	if err := one(ctx, testID, 0); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for flow := 1; flow < n; flow++ {
+		group.Go(func() error { return OfFlow(flow, n, one(ctx, testID, flow)) })
+	}
+	return group.Wait()
 }
 
 // InOwnZone is the address and port of an end as the other end tells them, with the zone

@@ -86,11 +86,8 @@ func Further(op string, err error) error {
 	return e
 }
 
-// OfFlow is Further of a flow's connection, but for the first, counted from 0.
+// OfFlow is Further of a flow's connection, counted from 0.
 func OfFlow(flow, flows int, err error) error {
-	if flow == 0 {
-		return err
-	}
 	return Further(fmt.Sprintf("open flow %d of %d", flow+1, flows), err)
 }
 

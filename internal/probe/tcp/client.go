@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
@@ -124,29 +122,15 @@ func (t *test) sends(f *flow) bool { return session.ClientSends(t.req.Spec, f.nu
 // note adds facts, each once: flows share most of them.
 func (t *test) note(facts ...string) { t.facts = session.AppendNew(t.facts, facts...) }
 
-// connect opens every flow before any may send.
 func (t *test) connect(ctx context.Context) error {
-	testID, err := session.NewID()
-	if err != nil {
-		return err
-	}
-	one := func(ctx context.Context, i int) error {
+	atOnce := max(session.ConnectAtOnce, len(t.flows)/session.ConnectAtOncePart)
+	return session.OpenFlows(ctx, len(t.flows), atOnce, func(ctx context.Context, testID string, i int) error {
 		l, err := session.Connect(ctx, t.req, testID, i)
 		if err == nil {
 			t.flows[i] = &flow{Link: l, number: i}
 		}
-		return session.OfFlow(i, len(t.flows), err)
-	}
-	// The first goes alone: what it is refused, all would be.
-	if err := one(ctx, 0); err != nil {
 		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(session.ConnectAtOnce, len(t.flows)/session.ConnectAtOncePart))
-	for i := 1; i < len(t.flows); i++ {
-		group.Go(func() error { return one(ctx, i) })
-	}
-	return group.Wait()
+	})
 }
 
 // build prepares a flow's socket and its kind of loop. What takes time is done

@@ -124,30 +124,15 @@ func (t *test) close() {
 
 // connect opens every flow, TCP first, and prepares its loop.
 func (t *test) connect(ctx context.Context) error {
-	testID, err := session.NewID()
-	if err != nil {
-		return err
-	}
-	one := func(ctx context.Context, i int) error {
+	return session.OpenFlows(ctx, len(t.flows), session.ConnectAtOnce, func(ctx context.Context, testID string, i int) error {
 		l, err := session.Connect(ctx, t.req, testID, i)
 		if err != nil {
-			return session.OfFlow(i, len(t.flows), err)
+			return err
 		}
 		f := &flow{Link: l}
 		t.flows[i] = f
-		err = session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
-		return session.OfFlow(i, len(t.flows), err)
-	}
-	// The first goes alone: what it is refused, all would be.
-	if err := one(ctx, 0); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(session.ConnectAtOnce)
-	for i := 1; i < len(t.flows); i++ {
-		group.Go(func() error { return one(ctx, i) })
-	}
-	return group.Wait()
+		return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+	})
 }
 
 func (t *test) prepare(ctx context.Context, f *flow, i int) (err error) {
