@@ -42,10 +42,8 @@ func TestRateOfAnswersIsBounded(t *testing.T) {
 			t.Parallel()
 			// On a busy machine a connection is ended by force and told nothing.
 			testutil.Longer(t, func(float64) string {
-				testID, err := session.NewID()
-				testutil.OK(t, err)
 				request := probe.Request{Spec: c.spec.Defaults(), Target: target}
-				l, err := session.Connect(servertest.Context(t), request, testID, 0)
+				l, err := session.ConnectSingle(servertest.Context(t), request)
 				testutil.OK(t, err)
 				defer func() { _ = l.Conn.Abort() }()
 				control := &session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(40 * time.Second)}

@@ -39,11 +39,7 @@ func Prove(ctx context.Context, req Request) (Proof, error) {
 		Kind: measurement.RR, Duration: proofSeconds, MaxWarmup: proofSeconds,
 		Device: req.Spec.Device, DSCP: req.Spec.DSCP,
 	}.Defaults()
-	id, err := session.NewID()
-	if err != nil {
-		return Proof{}, session.Wrap(op, err)
-	}
-	l, err := session.Connect(ctx, req, id, 0)
+	l, err := session.ConnectSingle(ctx, req)
 	if err != nil {
 		return Proof{}, session.Wrap(op, err)
 	}

@@ -47,9 +47,7 @@ func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 func TestUDPAnswersOnlyTests(t *testing.T) {
 	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	open := func(spec measurement.Spec) *session.Link {
-		testID, err := session.NewID()
-		testutil.OK(t, err)
-		l, err := session.Connect(servertest.Context(t), probe.Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: servertest.Token}, testID, 0)
+		l, err := session.ConnectSingle(servertest.Context(t), probe.Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: servertest.Token})
 		testutil.OK(t, err)
 		t.Cleanup(func() { _ = l.Conn.Abort() })
 		return l

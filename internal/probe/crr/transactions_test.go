@@ -57,9 +57,7 @@ func TestRunCRR(t *testing.T) {
 // transactionOf opens a crr test and returns the cookie of its connections.
 func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *session.Link {
 	t.Helper()
-	testID, err := session.NewID()
-	testutil.OK(t, err)
-	l, err := session.Connect(servertest.Context(t), probe.Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: servertest.Token}, testID, 0)
+	l, err := session.ConnectSingle(servertest.Context(t), probe.Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: servertest.Token})
 	testutil.OK(t, err)
 	t.Cleanup(func() { _ = l.Conn.Abort() })
 	return l

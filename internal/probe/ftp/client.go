@@ -90,12 +90,8 @@ func (t *test) unopened(err error) error {
 }
 
 // open opens the test at this project's server, which says where its FTP server is.
-func (t *test) open(ctx context.Context) (protocol.FTP, error) {
-	testID, err := session.NewID()
-	if err != nil {
-		return protocol.FTP{}, err
-	}
-	if t.link, err = session.Connect(ctx, t.req, testID, 0); err != nil {
+func (t *test) open(ctx context.Context) (_ protocol.FTP, err error) {
+	if t.link, err = session.ConnectSingle(ctx, t.req); err != nil {
 		return protocol.FTP{}, err
 	}
 	t.control = session.ControlConn{Conn: t.link.Conn, Deadline: time.Now().Add(kind.MaxDuration + session.Grace)}

@@ -59,11 +59,7 @@ type test struct {
 
 // Run does one test from this host.
 func Run(ctx context.Context, req session.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
-	testID, err := session.NewID()
-	if err != nil {
-		return measurement.Outcome{}, err
-	}
-	l, err := session.Connect(ctx, req, testID, 0)
+	l, err := session.ConnectSingle(ctx, req)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}

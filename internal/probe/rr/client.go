@@ -33,12 +33,8 @@ func timeoutOf(spec measurement.Spec) time.Duration {
 
 // Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	testID, err := session.NewID()
-	if err != nil {
-		return measurement.Outcome{}, err
-	}
 	req.Placed = req.Spec.Placed()
-	l, err := session.Connect(ctx, req, testID, 0)
+	l, err := session.ConnectSingle(ctx, req)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}

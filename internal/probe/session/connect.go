@@ -70,6 +70,15 @@ func Connect(ctx context.Context, req Request, testID string, flow int) (*Link, 
 	return l, nil
 }
 
+// ConnectSingle is [Connect] for the one connection of a new test.
+func ConnectSingle(ctx context.Context, req Request) (*Link, error) {
+	testID, err := NewID()
+	if err != nil {
+		return nil, err
+	}
+	return Connect(ctx, req, testID, 0)
+}
+
 // OpenFlows opens the n flows of a test by one, of which so many are called at a time, before
 // any flow may send.
 func OpenFlows(ctx context.Context, n, atOnce int, one func(ctx context.Context, testID string, flow int) error) error {

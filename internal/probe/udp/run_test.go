@@ -200,11 +200,9 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 	target := servertest.Serve(t, probe.ServerOptions{Token: servertest.Token})
 	ctx := servertest.Context(t)
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-		testID, err := session.NewID()
-		testutil.OK(t, err)
 		spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, Direction: direction, PacketBytes: 500, RateBitsPerSecond: 1e6}.Defaults()
 		req := probe.Request{Spec: spec, Target: target, Token: servertest.Token}
-		l, err := session.Connect(ctx, req, testID, 0)
+		l, err := session.ConnectSingle(ctx, req)
 		testutil.OK(t, err)
 		udp, reached, err := datagram.Open(ctx, req, l, 0, sockets.DontFragment, func(*sockets.Conn) int { return 0 })
 		testutil.OK(t, err)
