@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // NonceBytes is the length of the random numbers that both ends contribute.
@@ -30,54 +31,47 @@ const (
 	agentLabel       = "hopbench/1 agent proves token"
 )
 
-// TransactionCookie is the cookie of a crr test, the same at every server that
-// holds the token:
-//
-//	first 16 bytes of HMAC-SHA256(token, label ‖ 00 ‖ session)
-func TransactionCookie(token, session string) (cookie [CookieBytes]byte) {
-	h := hmac.New(sha256.New, []byte(token))
-	h.Write([]byte(cookieLabel))
-	h.Write([]byte{0})
-	h.Write([]byte(session))
-	copy(cookie[:], h.Sum(nil))
-	return cookie
-}
-
-// mac = HMAC-SHA256(token, label ‖ 00 ‖ client nonce ‖ server nonce ‖ SHA-256(HELLO payload))
-//
-// The hash binds the test's identity to the proof.
-func mac(token, label string, clientNonce, serverNonce, hello []byte) []byte {
+// mac = HMAC-SHA256(token, label ‖ 00 ‖ parts)
+func mac(token, label string, parts ...[]byte) []byte {
 	h := hmac.New(sha256.New, []byte(token))
 	h.Write([]byte(label))
 	h.Write([]byte{0})
-	h.Write(clientNonce)
-	h.Write(serverNonce)
-	sum := sha256.Sum256(hello)
-	h.Write(sum[:])
+	for _, part := range parts {
+		h.Write(part)
+	}
 	return h.Sum(nil)
 }
 
-func newNonce() ([]byte, error) {
+// TransactionCookie is the cookie of a crr test, the same at every server that
+// holds the token: the first 16 bytes of a MAC of the session.
+func TransactionCookie(token, session string) [CookieBytes]byte {
+	return [CookieBytes]byte(mac(token, cookieLabel, []byte(session)))
+}
+
+// testMAC = mac(token, label, client nonce ‖ server nonce ‖ SHA-256(HELLO payload))
+//
+// The hash binds the test's identity to the proof.
+func testMAC(token, label string, clientNonce, serverNonce, hello []byte) []byte {
+	sum := sha256.Sum256(hello)
+	return mac(token, label, clientNonce, serverNonce, sum[:])
+}
+
+func newNonce() []byte {
 	nonce := make([]byte, NonceBytes)
-	if _, err := rand.Read(nonce); err != nil {
-		return nil, fmt.Errorf("draw a nonce: %w", err)
-	}
-	return nonce, nil
+	_, _ = rand.Read(nonce) // documented never to fail
+	return nonce
 }
 
 // ClientHandshake opens a connection as its client: preface, HELLO with the
 // identity id, and the mutual proof of token. The client proves first, so that
 // a server gives nobody a MAC to guess the token from.
 func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
-	nonce, err := newNonce()
-	if err != nil {
-		return err
-	}
+	nonce := newNonce()
 	hello, err := Encode(TypeHello, Hello{Identity: id, Nonce: nonce})
 	if err != nil {
 		return err
 	}
-	if _, err := rw.Write(append(preface[:len(preface):len(preface)], hello...)); err != nil {
+	if _, err := rw.Write(slices.Concat(preface[:], hello)); err != nil {
 		return err
 	}
 	if err := ReadPreface(rw); err != nil {
@@ -91,7 +85,7 @@ func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
 		return err
 	}
 	payload := hello[HeaderBytes:]
-	proof := Proof{MAC: mac(token, clientLabel, nonce, challenge.Nonce, payload)}
+	proof := Proof{MAC: testMAC(token, clientLabel, nonce, challenge.Nonce, payload)}
 	if err := WriteFrame(rw, TypeProof, proof); err != nil {
 		return err
 	}
@@ -99,7 +93,7 @@ func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
 	if err := Expect(rw, TypeAccept, MaxUnauthenticated, &accept); err != nil {
 		return err
 	}
-	if !hmac.Equal(accept.MAC, mac(token, serverLabel, nonce, challenge.Nonce, payload)) {
+	if !hmac.Equal(accept.MAC, testMAC(token, serverLabel, nonce, challenge.Nonce, payload)) {
 		return fmt.Errorf("server: %w", ErrUnauthorized)
 	}
 	return nil
@@ -117,35 +111,22 @@ func ServerHandshake(rw io.ReadWriter, token string) (Identity, error) {
 	if err := Decode(t, payload, TypeHello, &hello); err != nil {
 		return Identity{}, err
 	}
-	nonce, err := newNonce()
-	if err != nil {
-		return Identity{}, err
-	}
+	nonce := newNonce()
 	challenge, err := Encode(TypeChallenge, Challenge{Nonce: nonce})
 	if err != nil {
 		return Identity{}, err
 	}
-	if _, err := rw.Write(append(preface[:len(preface):len(preface)], challenge...)); err != nil {
+	if _, err := rw.Write(slices.Concat(preface[:], challenge)); err != nil {
 		return Identity{}, err
 	}
 	var proof Proof
 	if err := Expect(rw, TypeProof, MaxUnauthenticated, &proof); err != nil {
 		return Identity{}, err
 	}
-	if !hmac.Equal(proof.MAC, mac(token, clientLabel, hello.Nonce, nonce, payload)) {
-		refusal := &RemoteError{Reason: "unauthorized", Message: ErrUnauthorized.Error()}
-		return Identity{}, errors.Join(fmt.Errorf("client: %w", ErrUnauthorized), WriteFrame(rw, TypeError, refusal))
+	if !hmac.Equal(proof.MAC, testMAC(token, clientLabel, hello.Nonce, nonce, payload)) {
+		return Identity{}, errors.Join(fmt.Errorf("client: %w", ErrUnauthorized), refuse(rw, "unauthorized", ErrUnauthorized))
 	}
-	return hello.Identity, WriteFrame(rw, TypeAccept, Proof{MAC: mac(token, serverLabel, hello.Nonce, nonce, payload)})
-}
-
-// channelMAC = HMAC-SHA256(token, label ‖ 00 ‖ binding)
-func channelMAC(token, label string, binding []byte) []byte {
-	h := hmac.New(sha256.New, []byte(token))
-	h.Write([]byte(label))
-	h.Write([]byte{0})
-	h.Write(binding)
-	return h.Sum(nil)
+	return hello.Identity, WriteFrame(rw, TypeAccept, Proof{MAC: testMAC(token, serverLabel, hello.Nonce, nonce, payload)})
 }
 
 // ProveToAgent is the coordinator's part of the mutual proof of token over an
@@ -154,14 +135,14 @@ func channelMAC(token, label string, binding []byte) []byte {
 // coordinator proves first, so that an agent gives nobody a MAC to guess the token
 // from.
 func ProveToAgent(rw io.ReadWriter, token string, binding []byte) error {
-	if err := WriteFrame(rw, TypeProof, Proof{MAC: channelMAC(token, coordinatorLabel, binding)}); err != nil {
+	if err := WriteFrame(rw, TypeProof, Proof{MAC: mac(token, coordinatorLabel, binding)}); err != nil {
 		return err
 	}
 	var accept Proof
 	if err := Expect(rw, TypeAccept, MaxUnauthenticated, &accept); err != nil {
 		return err
 	}
-	if !hmac.Equal(accept.MAC, channelMAC(token, agentLabel, binding)) {
+	if !hmac.Equal(accept.MAC, mac(token, agentLabel, binding)) {
 		return fmt.Errorf("agent: %w", ErrUnauthorized)
 	}
 	return nil
@@ -175,12 +156,16 @@ func ProveToCoordinator(rw io.ReadWriter, token string, binding []byte, admit fu
 	if err := Expect(rw, TypeProof, MaxUnauthenticated, &proof); err != nil {
 		return err
 	}
-	if !hmac.Equal(proof.MAC, channelMAC(token, coordinatorLabel, binding)) {
-		refusal := &RemoteError{Reason: "unauthorized", Message: ErrUnauthorized.Error()}
-		return errors.Join(fmt.Errorf("coordinator: %w", ErrUnauthorized), WriteFrame(rw, TypeError, refusal))
+	if !hmac.Equal(proof.MAC, mac(token, coordinatorLabel, binding)) {
+		return errors.Join(fmt.Errorf("coordinator: %w", ErrUnauthorized), refuse(rw, "unauthorized", ErrUnauthorized))
 	}
 	if err := admit(); err != nil {
-		return errors.Join(err, WriteFrame(rw, TypeError, &RemoteError{Reason: "limit", Message: err.Error()}))
+		return errors.Join(err, refuse(rw, "limit", err))
 	}
-	return WriteFrame(rw, TypeAccept, Proof{MAC: channelMAC(token, agentLabel, binding)})
+	return WriteFrame(rw, TypeAccept, Proof{MAC: mac(token, agentLabel, binding)})
+}
+
+// refuse tells the other end why the connection ends.
+func refuse(w io.Writer, reason string, why error) error {
+	return WriteFrame(w, TypeError, &RemoteError{Reason: reason, Message: why.Error()})
 }
