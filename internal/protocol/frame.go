@@ -134,18 +134,12 @@ func ReadPayload(r io.Reader, h Header, limit int) ([]byte, error) {
 	if h.Length > limit {
 		return nil, fmt.Errorf("%w: payload of %d bytes in a frame of type %#x, at most %d here", ErrMalformed, h.Length, byte(h.Type), limit)
 	}
-	const step = 16 << 10
-	payload := make([]byte, 0, min(h.Length, step))
-	for len(payload) < h.Length {
-		n := min(h.Length-len(payload), step)
-		start := len(payload)
-		payload = append(payload, make([]byte, n)...)
-		if _, err := io.ReadFull(r, payload[start:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, err
-		}
+	payload, err := io.ReadAll(io.LimitReader(r, int64(h.Length)))
+	if err == nil && len(payload) < h.Length {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
 	}
 	return payload, nil
 }
@@ -166,18 +160,24 @@ func ReadFrame(r io.Reader, limit int) (Type, []byte, error) {
 // Encode returns a whole control frame with v as its JSON payload; a nil v
 // gives an empty payload.
 func Encode(t Type, v any) ([]byte, error) {
-	frame := make([]byte, HeaderBytes)
-	if v != nil {
-		payload, err := json.Marshal(v)
-		if err != nil {
-			return nil, fmt.Errorf("encode frame of type %#x: %w", byte(t), err)
-		}
-		if limit := maxPayload(t); len(payload) > limit {
-			return nil, fmt.Errorf("encode frame of type %#x: payload of %d bytes, at most %d", byte(t), len(payload), limit)
-		}
-		frame = append(frame, payload...)
+	if v == nil {
+		return frameOf(t)
 	}
-	PutHeader(frame, t, len(frame)-HeaderBytes)
+	payload, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode frame of type %#x: %w", byte(t), err)
+	}
+	return frameOf(t, payload)
+}
+
+// frameOf is a whole frame with a payload in parts.
+func frameOf(t Type, parts ...[]byte) ([]byte, error) {
+	frame := slices.Concat(append([][]byte{make([]byte, HeaderBytes)}, parts...)...)
+	length := len(frame) - HeaderBytes
+	if limit := maxPayload(t); length > limit {
+		return nil, fmt.Errorf("encode frame of type %#x: payload of %d bytes, at most %d", byte(t), length, limit)
+	}
+	PutHeader(frame, t, length)
 	return frame, nil
 }
 
@@ -193,12 +193,11 @@ func WriteFrame(w io.Writer, t Type, v any) error {
 
 // WriteBytes writes one control frame with a payload that is not JSON, in one Write.
 func WriteBytes(w io.Writer, t Type, parts ...[]byte) error {
-	frame := slices.Concat(append([][]byte{make([]byte, HeaderBytes)}, parts...)...)
-	if limit := maxPayload(t); len(frame)-HeaderBytes > limit {
-		return fmt.Errorf("frame of type %#x: payload of %d bytes, at most %d", byte(t), len(frame)-HeaderBytes, limit)
+	frame, err := frameOf(t, parts...)
+	if err != nil {
+		return err
 	}
-	PutHeader(frame, t, len(frame)-HeaderBytes)
-	_, err := w.Write(frame)
+	_, err = w.Write(frame)
 	return err
 }
 
