@@ -159,11 +159,7 @@ type endpoints struct{ local, remote string }
 // Run does one test. It ends when ctx does; progress is called from one
 // goroutine at a time and never after Run returned.
 func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (Result, error) {
-	t := &client{req: req}
-	var err error
-	if t.cookie, err = newCookie(); err != nil {
-		return Result{}, err
-	}
+	t := &client{req: req, cookie: newCookie()}
 	c, err := t.dial(ctx, "tcp", 0, options{device: req.Device, tos: req.TOS})
 	if err != nil {
 		return Result{}, fmt.Errorf("connect to the iperf3 server: %w", err)

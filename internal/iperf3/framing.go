@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/printable"
 )
@@ -145,17 +146,10 @@ func parseCookie(b []byte) (cookie, error) {
 	return cookie(b), nil
 }
 
-func newCookie() (cookie, error) {
-	const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
-	var c cookie
-	if _, err := rand.Read(c[:]); err != nil {
-		return c, fmt.Errorf("draw a cookie: %w", err)
-	}
-	for i := range c {
-		c[i] = alphabet[c[i]%byte(len(alphabet))]
-	}
-	c[cookieBytes-1] = 0
-	return c, nil
+// newCookie draws letters and digits of [a-z2-7], as iperf3 does, and a zero.
+func newCookie() (c cookie) {
+	copy(c[:cookieBytes-1], strings.ToLower(rand.Text()+rand.Text()))
+	return c
 }
 
 func writeState(w io.Writer, states ...state) error {
