@@ -43,12 +43,9 @@ func (t *session) begin() error {
 		}
 		t.congestion = s.conn.CongestionControl()
 	}
-	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
-		return err
-	}
 	t.usage = startUsage()
 	t.start = time.Now()
-	if err := writeState(t.control, testStart, testRunning); err != nil {
+	if err := t.say(testStart, testRunning); err != nil {
 		return err
 	}
 	for _, s := range t.streams {
@@ -161,10 +158,7 @@ func (t *session) finish() error {
 	if !rest {
 		t.end(t.streams)
 	}
-	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
-		return err
-	}
-	if err := writeState(t.control, exchangeResults); err != nil {
+	if err := t.say(exchangeResults); err != nil {
 		return err
 	}
 	// The client now expects the length of a message: it cannot be told of an

@@ -200,7 +200,7 @@ func (t *session) await(try func() (again <-chan struct{}, err error)) error {
 // refuseAfterParams lets nobody in: the protocol can say why only once the parameters
 // were read. Nothing of the server's budget is taken for that, and nothing of them kept.
 func (t *session) refuseAfterParams(why string) error {
-	if err := t.askForParams(); err != nil {
+	if err := t.say(paramExchange); err != nil {
 		return err
 	}
 	if err := skipMessage(t.control, maxParams); err != nil {
@@ -210,15 +210,16 @@ func (t *session) refuseAfterParams(why string) error {
 	return errors.Join(r, t.refuse(r))
 }
 
-func (t *session) askForParams() error {
+// say sends states, and gives the client messageTimeout for what it owes next.
+func (t *session) say(states ...state) error {
 	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
 		return err
 	}
-	return writeState(t.control, paramExchange)
+	return writeState(t.control, states...)
 }
 
 func (t *session) exchangeParams() error {
-	if err := t.askForParams(); err != nil {
+	if err := t.say(paramExchange); err != nil {
 		return err
 	}
 	if err := readMessage(t.control, maxParams, &t.params); err != nil {
@@ -279,10 +280,7 @@ func (t *session) open() error {
 	t.mu.Lock()
 	t.creating = !t.udp
 	t.mu.Unlock()
-	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
-		return err
-	}
-	if err := writeState(t.control, createStreams); err != nil {
+	if err := t.say(createStreams); err != nil {
 		return err
 	}
 	l := listen(t.control)
@@ -359,13 +357,6 @@ func (t *session) prepare(c *net.TCPConn) (*sockets.Conn, error) {
 		return nil, err
 	}
 	return sockets.Detach(c)
-}
-
-func (t *session) fail(err error) {
-	select {
-	case t.failed <- err:
-	default:
-	}
 }
 
 // adopt puts the TCP streams into the order in which they were accepted.

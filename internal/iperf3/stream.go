@@ -113,12 +113,17 @@ func (s *stream) launch() {
 			return s.receive()
 		})
 		if err != nil && !s.stopped.Load() {
-			select {
-			case s.failed <- err:
-			default:
-			}
+			s.fail(err)
 		}
 	})
+}
+
+// fail tells of the first failure of a stream.
+func (t *transfer) fail(err error) {
+	select {
+	case t.failed <- err:
+	default:
+	}
 }
 
 // count adds n bytes that were moved at a time since the start.
