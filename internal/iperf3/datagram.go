@@ -18,8 +18,8 @@ var hellos = map[[4]byte][4]byte{
 // helloOf is the first datagram that this client sends.
 var helloOf = [4]byte{'9', '8', '7', '6'}
 
-// IsHello says whether a datagram is the first of a stream.
-func IsHello(packet []byte) bool {
+// isHello says whether a datagram is the first of a stream.
+func isHello(packet []byte) bool {
 	if len(packet) != 4 {
 		return false
 	}

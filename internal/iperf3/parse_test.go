@@ -209,14 +209,14 @@ func TestHeader(t *testing.T) {
 
 func TestHellos(t *testing.T) {
 	for word, reply := range hellos {
-		if !IsHello(word[:]) || !isReply(reply[:]) {
+		if !isHello(word[:]) || !isReply(reply[:]) {
 			t.Errorf("%v, %v", word, reply)
 		}
-		if IsHello(reply[:]) {
+		if isHello(reply[:]) {
 			t.Error("a reply is taken for a hello: two servers would answer each other")
 		}
 	}
-	if IsHello([]byte("9876x")) || IsHello(nil) {
+	if isHello([]byte("9876x")) || isHello(nil) {
 		t.Error("another length is a hello")
 	}
 }
@@ -260,7 +260,7 @@ func FuzzDatagram(f *testing.F) {
 	f.Add([]byte("9876"), true)
 	f.Add(make([]byte, 16), false)
 	f.Fuzz(func(t *testing.T, b []byte, wide bool) {
-		IsHello(b)
+		isHello(b)
 		a := arrivals{first: true}
 		for len(b) > 0 {
 			if h, ok := parseHeader(b, wide); ok {

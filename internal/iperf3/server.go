@@ -1,7 +1,6 @@
 package iperf3
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ const (
 
 // Options configure a Server.
 type Options struct {
-	// Denied says why a client is not served, nothing for one that is; nil serves all.
+	// Denied says why a client is not served, nothing for one that is.
 	Denied func(client netip.Addr) string
 
 	// Budget is what tests take from while they last. Those that it has nothing left
@@ -52,11 +51,11 @@ type Options struct {
 	// MaxRate of a test, all streams together, in bit/s; 0 does not bound it.
 	MaxRate float64
 
-	// LacksUDP is why there is none here, nil where there is; it may be nil.
+	// LacksUDP is why there is none here, nil where there is.
 	LacksUDP func() error
 
 	// OnTest is told of the beginning and the end of each test, from several
-	// goroutines at a time; it may be nil.
+	// goroutines at a time.
 	OnTest func(Event)
 
 	// Count is told of each stream, which has moved so many bytes of payload so far,
@@ -64,7 +63,7 @@ type Options struct {
 	Count func(client netip.Addr, sends bool, moved func() int64) (done func())
 
 	// Log gets a line per refused or failed test, and at debug level one per
-	// finished test; nil discards them.
+	// finished test.
 	Log *slog.Logger
 }
 
@@ -91,7 +90,6 @@ type gate struct {
 
 // NewServer returns a server. Its limits must be positive.
 func NewServer(o Options) *Server {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Server{
 		opts: o, log: o.Log,
 		payload:  sockets.NewPayload(),
@@ -131,7 +129,8 @@ func (s *Server) ServeConn(c *Conn) error {
 		log.Warn("iperf3 client refused", "error", err)
 		return err
 	}
-	if why := s.denied(addressOf(c.TCPConn)); why != "" {
+	client := admission.Address(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	if why := s.opts.Denied(client); why != "" {
 		err := newSession(s, id, c, log).refuseAfterParams(why)
 		log.Warn("iperf3 client refused", "error", err)
 		return err
@@ -149,18 +148,6 @@ func (s *Server) ServeConn(c *Conn) error {
 		log.Warn("iperf3 test failed", "error", err)
 	}
 	return err
-}
-
-// denied says why a client is not served, if it is not.
-func (s *Server) denied(client netip.Addr) string {
-	if s.opts.Denied == nil {
-		return ""
-	}
-	return s.opts.Denied(client)
-}
-
-func addressOf(c *net.TCPConn) netip.Addr {
-	return admission.Address(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 }
 
 func readCookie(c *net.TCPConn, first byte) (cookie, error) {
@@ -207,11 +194,11 @@ func (s *Server) forget(t *session) {
 	delete(s.sessions, t.cookie)
 }
 
-// Datagram takes a hello that came to the listening UDP socket. It does not
-// block; what belongs to no test that waits for a stream is dropped without an
-// answer.
+// Datagram takes a packet that came to the listening UDP socket. It does not
+// block; what is no hello, or belongs to no test that waits for a stream, is
+// dropped without an answer.
 func (s *Server) Datagram(from netip.AddrPort, packet []byte) {
-	if !IsHello(packet) {
+	if !isHello(packet) {
 		return
 	}
 	s.mu.Lock()

@@ -30,9 +30,6 @@ type Event struct {
 // announce tells of the test's beginning and returns what tells of its end.
 func (t *session) announce() (ended func(error)) {
 	tell := t.server.opts.OnTest
-	if tell == nil {
-		return func(error) {}
-	}
 	p, began := t.params, time.Now()
 	e := Event{
 		Client: admission.Address(t.client.Addr()), UDP: bool(p.UDP), Direction: measurement.Send, Streams: int(p.Parallel),

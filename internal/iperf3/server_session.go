@@ -243,7 +243,7 @@ func (t *session) allow() error {
 		return refuse(codeStreams, "%v streams, this server allows %d", p.Parallel, o.MaxStreams)
 	case p.omit()+p.length() > o.MaxDuration:
 		return refuse(codeMaxDuration, "a test of %v, this server allows %v", p.omit()+p.length(), o.MaxDuration)
-	case bool(p.UDP) && o.LacksUDP != nil && o.LacksUDP() != nil:
+	case bool(p.UDP) && o.LacksUDP() != nil:
 		return refuse(codeStreamListen, "the system of the server has no UDP for it: %v", o.LacksUDP())
 	case o.MaxRate > 0 && asked > o.MaxRate:
 		return refuse(codeTotalRate, "%.0f bit/s, this server allows %.0f", asked, o.MaxRate)

@@ -62,11 +62,3 @@ func iperf3Event(e iperf3.Event) TestEvent {
 	}
 	return TestEvent{Client: e.Client, Spec: spec, Ended: e.Ended, Elapsed: e.Elapsed, Bytes: e.Bytes, Err: e.Err, Vanished: e.Vanished}
 }
-
-// iperf3Datagram hands a packet of the listening UDP socket to the iperf3
-// server, which ignores what it does not know.
-func (s *Server) iperf3Datagram(from netip.AddrPort, packet []byte) {
-	if iperf3.IsHello(packet) {
-		s.iperf3.Datagram(from, packet)
-	}
-}

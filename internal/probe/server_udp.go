@@ -42,7 +42,7 @@ func (s *Server) serveUDP(p *sockets.Packets) {
 				s.log.Debug("answer UDP", "error", err)
 			}
 		default:
-			s.iperf3Datagram(from, in[:n])
+			s.iperf3.Datagram(from, in[:n])
 		}
 	}
 }
