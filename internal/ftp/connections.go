@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,10 +56,7 @@ func (p *pool) remove(c io.Closer) {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
-	var all []io.Closer
-	for c := range p.open {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Keys(p.open))
 	p.mu.Unlock()
 	for _, c := range all { // each removes itself
 		_ = c.Close() // whatever it says, it is over
@@ -69,7 +68,7 @@ func (p *pool) close() {
 type dataConn struct {
 	net.Conn
 	pool    *pool
-	moved   *atomic.Int64 // of the end, in both directions; may be nil
+	moved   *atomic.Int64 // of the end, in both directions
 	unwatch func()
 	closing sync.Once
 	closed  error
@@ -124,9 +123,7 @@ func (d *dataConn) Write(p []byte) (int, error) {
 
 func (d *dataConn) count(n int) {
 	d.inWindow += int64(n)
-	if d.moved != nil {
-		d.moved.Add(int64(n))
-	}
+	d.moved.Add(int64(n))
 }
 
 // renew begins a window after the one before.

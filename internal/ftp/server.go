@@ -1,6 +1,7 @@
 package ftp
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"crypto/tls"
@@ -122,16 +123,14 @@ type Server struct {
 	closed   bool
 }
 
-// NewServer takes the listener over, also when it fails.
-func NewServer(ln net.Listener, o ServerOptions) (*Server, error) {
+// NewServer takes the listener over.
+func NewServer(ln net.Listener, o ServerOptions) *Server {
 	s := &Server{
-		o: o, log: o.Log, door: ln, done: make(chan struct{}), clients: map[netip.Prefix]int{},
+		o: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), door: ln, done: make(chan struct{}), clients: map[netip.Prefix]int{},
 		bounds: bounds{login: loginTimeout, command: commandTimeout, quiet: quietTimeout, window: stallTimeout},
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	return s, s.pool.add(ln)
+	s.pool.keep(ln)
+	return s
 }
 
 // acceptPause is how long a server waits that could not accept a connection, as

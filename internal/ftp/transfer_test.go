@@ -42,8 +42,7 @@ func serveAt(t *testing.T, address string, size int64, change func(*ServerOption
 	if change != nil {
 		change(&o)
 	}
-	s, err := NewServer(ln, o)
-	testutil.OK(t, err)
+	s := NewServer(ln, o)
 	if prepare != nil {
 		prepare(s)
 	}
@@ -255,10 +254,9 @@ func TestEndInTheMiddle(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		testutil.OK(t, err)
-		s, err := NewServer(ln, ServerOptions{
+		s := NewServer(ln, ServerOptions{
 			File: func(string) (int64, bool) { return MaxFileBytes, true }, Content: NewContent(), MaxSessions: 4, MaxDuration: time.Minute,
 		})
-		testutil.OK(t, err)
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = s.Serve() })
 		defer serving.Wait()

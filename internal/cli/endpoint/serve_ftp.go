@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -80,7 +79,7 @@ func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog
 	if err != nil {
 		return nil, "", fmt.Errorf("--ftp: %w", err)
 	}
-	server, err := ftp.NewServer(ln, ftp.ServerOptions{
+	server := ftp.NewServer(ln, ftp.ServerOptions{
 		File: fileNamed, Content: ftp.NewContent(), Ports: ftp.Ports(f.ftpPorts),
 		// One client fetches all segments of a file, and leaves others a session each.
 		MaxSessions: ftp.MaxSegments + f.maxClients, MaxSessionsPerClient: ftp.MaxSegments,
@@ -88,9 +87,6 @@ func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog
 		Admit: admit, Watch: pacedTo(f.maxRate.Number()),
 		OnTransfer: func(t ftp.Transfer) { log.event(ftpEvent(t)) },
 	})
-	if err != nil {
-		return nil, "", errors.Join(err, ln.Close())
-	}
 	return server, fmt.Sprintf("  ftp:      files such as 1GB%s at %v, for %s\n", fileSuffix, ln.Addr(), ftpClients(f.open)), nil
 }
 

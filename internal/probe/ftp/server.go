@@ -83,23 +83,17 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 
 // start begins to serve at a port of its own, which it returns.
 func (f *fileServer) start(s *server, spec measurement.Spec, at, client netip.Addr, login protocol.FTP) (int, error) {
-	unsupported := func(err error) error {
-		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: fmt.Sprintf("start an FTP server: %v", err)}
-	}
 	ln, err := ftp.Listen(context.Background(), at, s.env.FTPPorts)
 	if err != nil {
-		return 0, unsupported(err)
+		return 0, &protocol.RemoteError{Reason: string(session.Unsupported), Message: fmt.Sprintf("start an FTP server: %v", err)}
 	}
-	f.server, err = ftp.NewServer(ln, ftp.ServerOptions{
+	f.server = ftp.NewServer(ln, ftp.ServerOptions{
 		User: login.User, Password: login.Password, Client: client,
 		File: func(name string) (int64, bool) { return spec.FileBytes, name == testFile }, Store: spec.Direction == measurement.Send,
 		Content: s.content(), Ports: s.env.FTPPorts, DSCP: spec.DSCP,
 		MaxSessions: spec.Flows, MaxDuration: s.env.MaxDuration + session.ConnectTime(spec),
 		Watch: f.watch.add, OnTransfer: f.note, Log: s.env.Log,
 	})
-	if err != nil {
-		return 0, unsupported(err)
-	}
 	f.done.Go(func() {
 		if err := f.server.Serve(); err != nil {
 			s.env.Log.Warn("FTP server ended", "error", err)

@@ -137,10 +137,9 @@ func TestFTPToStockClients(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
 	content := ftp.NewContent()
-	server, err := ftp.NewServer(ln, ftp.ServerOptions{
+	server := ftp.NewServer(ln, ftp.ServerOptions{
 		File: func(name string) (int64, bool) { return size, name == "file.bin" }, Content: content, MaxSessions: 20, MaxDuration: time.Minute,
 	})
-	testutil.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve() }()
 	defer func() {
