@@ -23,15 +23,11 @@ var portVariables = map[string]string{
 	"VXLAN_PORTS": "4789", "TEREDO_PORTS": "3544",
 }
 
-// members splits a list in brackets, nested ones included, and calls take with
-// each member that is no list.
-func (p *parser) members(text string, negated bool, take func(member string, negated bool)) {
-	p.nested(text, negated, 0, take)
-}
-
 const maxListDepth = 8
 
-func (p *parser) nested(text string, negated bool, depth int, take func(string, bool)) {
+// members splits a list in brackets, which lies so deep in others, nested ones
+// included, and calls take with each member that is no list.
+func (p *parser) members(text string, negated bool, depth int, take func(member string, negated bool)) {
 	text = strings.TrimSpace(text)
 	if rest, not := strings.CutPrefix(text, "!"); not {
 		if negated {
@@ -53,7 +49,7 @@ func (p *parser) nested(text string, negated bool, depth int, take func(string, 
 	level, start := 0, 0
 	for i := 0; i <= len(inner); i++ {
 		if i == len(inner) || inner[i] == ',' && level == 0 {
-			p.nested(inner[start:i], negated, depth+1, take)
+			p.members(inner[start:i], negated, depth+1, take)
 			start = i + 1
 			continue
 		}
@@ -69,7 +65,7 @@ func (p *parser) nested(text string, negated bool, depth int, take func(string, 
 func (p *parser) addresses(text string) set[netip.Prefix] {
 	var s set[netip.Prefix]
 	everything := false
-	p.members(text, false, func(member string, negated bool) {
+	p.members(text, false, 0, func(member string, negated bool) {
 		name, variable := strings.CutPrefix(member, "$")
 		if variable && !slices.Contains(addressVariables, name) {
 			p.wrong("there is no address variable $%s; there are $%s", name, strings.Join(addressVariables, ", $"))
@@ -123,7 +119,7 @@ func (p *parser) ports(text string) set[portRange] {
 				p.wrong("there is no port variable $%s; there are $%s", name, strings.Join(slices.Sorted(maps.Keys(portVariables)), ", $"))
 				return
 			}
-			p.members(value, negated, take)
+			p.members(value, negated, 0, take)
 			return
 		}
 		if member == "any" {
@@ -140,7 +136,7 @@ func (p *parser) ports(text string) set[portRange] {
 		}
 		s.add(r, negated)
 	}
-	p.members(text, false, take)
+	p.members(text, false, 0, take)
 	if everything {
 		s.in = nil
 	}

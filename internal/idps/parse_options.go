@@ -69,11 +69,11 @@ func (o *optionReader) option(name, value string, valued bool) {
 	case "msg":
 		r.Message = o.text(name, value)
 	case "sid":
-		r.SID, o.hasSID = o.number(name, value, 1, 1<<32-1), true
+		r.SID, o.hasSID = uint32(o.number(name, value, 1, 1<<32-1)), true
 	case "gid":
-		r.GID = o.number(name, value, 1, 1<<32-1)
+		r.GID = uint32(o.number(name, value, 1, 1<<32-1))
 	case "rev":
-		r.Revision = o.number(name, value, 0, 1<<32-1)
+		r.Revision = uint32(o.number(name, value, 0, 1<<32-1))
 	case "classtype":
 		r.Class = value
 	case "content":
@@ -106,13 +106,13 @@ func (o *optionReader) text(name, value string) string {
 	return strings.NewReplacer(`\"`, `"`, `\;`, `;`, `\:`, `:`, `\\`, `\`).Replace(inner)
 }
 
-func (o *optionReader) number(name, value string, least, most int64) uint32 {
+func (o *optionReader) number(name, value string, least, most int64) int64 {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < least || n > most {
 		o.wrong("%s is %q, not a number from %d to %d", name, shorten(value), least, most)
 		return 0
 	}
-	return uint32(n)
+	return n
 }
 
 // quoted takes an optional ! and the quotes off.
@@ -216,7 +216,7 @@ func (o *optionReader) modifier(name, value string, valued bool) {
 	case "startswith":
 		s.span, s.bounded = len(s.content), true
 	case "distance":
-		s.relative, s.from = true, int(o.signed(name, value))
+		s.relative, s.from = true, int(o.number(name, value, -maxOffset, maxOffset))
 	case "within":
 		s.relative, s.bounded, s.span = true, true, int(o.number(name, value, int64(len(s.content)), maxOffset))
 	}
@@ -234,15 +234,6 @@ func (o *optionReader) together(index int) {
 	case slices.Contains(o.modified, "startswith") && (slices.Contains(o.modified, "offset") || slices.Contains(o.modified, "depth")):
 		o.wrong("startswith says all that offset and depth could")
 	}
-}
-
-func (o *optionReader) signed(name, value string) int64 {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < -maxOffset || n > maxOffset {
-		o.wrong("%s is %q, not a number from %d to %d", name, shorten(value), -maxOffset, maxOffset)
-		return 0
-	}
-	return n
 }
 
 func (o *optionReader) flow(value string) {
