@@ -25,15 +25,11 @@ func (o *optionReader) pcre(value string) {
 		return
 	}
 	s := step{}
-	flags := syntax.Perl
+	text := inner[1:end]
 	for _, f := range inner[end+1:] {
 		switch f {
-		case 'i':
-			flags |= syntax.FoldCase
-		case 's':
-			flags |= syntax.DotNL
-		case 'm':
-			flags &^= syntax.OneLine
+		case 'i', 's', 'm':
+			text = fmt.Sprintf("(?%c)%s", f, text)
 		case 'R':
 			s.relative = true
 		default:
@@ -44,7 +40,7 @@ func (o *optionReader) pcre(value string) {
 		o.wrong("pcre %s: there is nothing before it to be relative to", shorten(value))
 		return
 	}
-	expression, reason := compileExpression(inner[1:end], flags, &s)
+	expression, reason := compileExpression(text, &s)
 	if reason != "" {
 		o.without(reason)
 		return
@@ -54,27 +50,13 @@ func (o *optionReader) pcre(value string) {
 }
 
 // compileExpression returns a reason when it cannot be done.
-func compileExpression(text string, flags syntax.Flags, s *step) (*regexp.Regexp, string) {
-	tree, err := syntax.Parse(text, flags)
+func compileExpression(text string, s *step) (*regexp.Regexp, string) {
+	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, "pcre that is not regular"
 	}
-	if reason := unsuitable(tree, flags, s); reason != "" {
+	if reason := unsuitable(tree, s); reason != "" {
 		return nil, reason
-	}
-	// The flags go into the text, since package regexp takes no others.
-	var inline string
-	if flags&syntax.FoldCase != 0 {
-		inline += "i"
-	}
-	if flags&syntax.DotNL != 0 {
-		inline += "s"
-	}
-	if flags&syntax.OneLine == 0 {
-		inline += "m"
-	}
-	if inline != "" {
-		text = "(?" + inline + ")" + text
 	}
 	expression, err := regexp.Compile(text)
 	if err != nil {
@@ -86,7 +68,7 @@ func compileExpression(text string, flags syntax.Flags, s *step) (*regexp.Regexp
 // unsuitable looks for what depends on where the payload ends, which a stream
 // does not tell in time, and for letters of which PCRE folds the case of bytes
 // and Go that of characters.
-func unsuitable(tree *syntax.Regexp, flags syntax.Flags, s *step) string {
+func unsuitable(tree *syntax.Regexp, s *step) string {
 	switch tree.Op {
 	case syntax.OpEndLine, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
 		return "pcre with $, \\z or \\b"
@@ -96,13 +78,13 @@ func unsuitable(tree *syntax.Regexp, flags syntax.Flags, s *step) string {
 		s.fromLine = !s.relative
 	case syntax.OpLiteral:
 		for _, r := range tree.Rune {
-			if r > 0xff || r > 0x7f && flags&syntax.FoldCase != 0 {
+			if r > 0xff || r > 0x7f && tree.Flags&syntax.FoldCase != 0 {
 				return "pcre with letters beyond ASCII"
 			}
 		}
 	}
 	for _, sub := range tree.Sub {
-		if reason := unsuitable(sub, flags, s); reason != "" {
+		if reason := unsuitable(sub, s); reason != "" {
 			return reason
 		}
 	}
