@@ -410,19 +410,13 @@ func (d *direction) admit(n int) {
 			d.slab.refs[frame]++
 		}
 		if !d.enter(now, flow, frame, wire) {
-			d.tally.dropped.Add(1)
-			d.slab.drop(frame)
+			left := uint64(copies - i) // a second copy finds the same full queue
+			d.tally.dropped.Add(left)
 			if d.shaper != nil {
-				d.tally.flowDropped.Add(1)
+				d.tally.flowDropped.Add(left)
 			}
-			if i == 0 && copies == 2 {
-				// The second copy finds the same full queue.
-				d.tally.dropped.Add(1)
-				if d.shaper != nil {
-					d.tally.flowDropped.Add(1)
-				}
-				return
-			}
+			d.slab.drop(frame)
+			return
 		}
 	}
 }
