@@ -117,7 +117,6 @@ func (p *problems) snippet(line, column int) string {
 		start = max(0, column-1-before)
 	}
 	end := min(len(text), start+longest)
-	var caret strings.Builder
 	for i := start; i < end; i++ {
 		if text[i] == '\t' {
 			text[i] = ' '
@@ -126,10 +125,7 @@ func (p *problems) snippet(line, column int) string {
 			text[i] = utf8.RuneError
 		}
 	}
-	for range column - 1 - start {
-		caret.WriteByte(' ')
-	}
-	return "  " + string(text[start:end]) + "\n  " + caret.String() + "^"
+	return "  " + string(text[start:end]) + "\n" + strings.Repeat(" ", 2+column-1-start) + "^"
 }
 
 // OneOf lists words for a remedy: "link or router".
