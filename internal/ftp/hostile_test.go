@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -72,9 +73,7 @@ func answersOf(changed map[string]string) map[string]string {
 		"": "220 hello\r\n", "USER": "331 go on\r\n", "PASS": "230 in\r\n", "FEAT": "211-\r\n SIZE\r\n211 end\r\n",
 		"SIZE": "213 5\r\n", "EPSV": "229 there (|||PORT|)\r\n", "RETR": "150 here\r\n226 done\r\n",
 	}
-	for k, v := range changed {
-		answers[k] = v
-	}
+	maps.Copy(answers, changed)
 	return answers
 }
 

@@ -74,8 +74,7 @@ func (o options) set(fd int) *refusal {
 
 func refuseErrno(c code, err error, what string) *refusal {
 	r := refuse(c, "%s: %v", what, err)
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		r.errno = int32(errno)
 	}
 	return r

@@ -89,7 +89,7 @@ func TestPlantedShares(t *testing.T) {
 				r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: delay, LossFraction: loss, DuplicateFraction: twice}, Seed: 99})
 				conns := udpPair(t, r)
 				passes(t, conns)
-				for i := 0; i < n; i++ {
+				for i := range n {
 					if _, err := conns[0].Write([]byte("frame")); err != nil {
 						t.Fatal(err)
 					}
@@ -146,7 +146,7 @@ func TestFlowsDoNotWaitForEachOther(t *testing.T) {
 				t.Error("a queue of 128 KiB took 280 kB")
 			}
 			last, buffer := -1, make([]byte, 2000)
-			for passed := 0; passed < 60; passed++ {
+			for passed := range 60 {
 				testutil.OK(t, slow[1].SetReadDeadline(time.Now().Add(30*time.Second)))
 				size, err := slow[1].Read(buffer)
 				if err != nil {

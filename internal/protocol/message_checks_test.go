@@ -227,8 +227,8 @@ func notPrintable(v reflect.Value) string {
 			check(notPrintable(v.Elem()))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			check(notPrintable(v.Field(i)))
+		for _, field := range v.Fields() {
+			check(notPrintable(field))
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
@@ -281,8 +281,8 @@ func fill(v reflect.Value, text string) {
 	case reflect.String:
 		v.SetString(text)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), text)
+		for _, field := range v.Fields() {
+			fill(field, text)
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.String || v.Type().Elem().Kind() == reflect.Struct {

@@ -250,7 +250,7 @@ func (d *Decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, Clip(node.Tag)), "leave the tag out")
 		return
 	}
-	if mapping, ok := v.Interface().(Mapping); ok {
+	if mapping, ok := reflect.TypeAssert[Mapping](v); ok {
 		d.mapping(node, v, mapping.Entries(), what)
 		return
 	}
@@ -506,7 +506,7 @@ func optional(field reflect.StructField) bool {
 
 // exampleOf shows how a missing key could be written.
 func (d *Decoder) exampleOf(key string, field reflect.StructField) string {
-	if mapping, ok := reflect.Zero(field.Type).Interface().(Mapping); ok {
+	if mapping, ok := reflect.TypeAssert[Mapping](reflect.Zero(field.Type)); ok {
 		return "it, as in " + key + ": " + mapping.Entries().Example
 	}
 	if field.Type.Kind() == reflect.Slice {
@@ -547,7 +547,7 @@ func (d *Decoder) enumOf(field reflect.StructField) []string {
 // tagValues lists what the field's jsonschema tag gives for a key.
 func tagValues(field reflect.StructField, key string) []string {
 	var out []string
-	for _, part := range strings.Split(field.Tag.Get("jsonschema"), ",") {
+	for part := range strings.SplitSeq(field.Tag.Get("jsonschema"), ",") {
 		if text, ok := strings.CutPrefix(part, key+"="); ok {
 			out = append(out, text)
 		}

@@ -55,7 +55,7 @@ func (d *Decoder) placesOf(key string) []string {
 		if depth > deepest {
 			return
 		}
-		if mapping, ok := reflect.Zero(t).Interface().(Mapping); ok {
+		if mapping, ok := reflect.TypeAssert[Mapping](reflect.Zero(t)); ok {
 			look(t.Elem().Field(1).Type, at+".<"+mapping.Entries().Key+">", depth+1)
 			return
 		}

@@ -88,7 +88,7 @@ type KeyOf struct {
 func tableOf(v reflect.Value) Table {
 	for i := range v.NumField() {
 		if v.Type().Field(i).Tag.Get("json") == "-" {
-			table, _ := v.Field(i).Addr().Interface().(Table)
+			table, _ := reflect.TypeAssert[Table](v.Field(i).Addr())
 			return table
 		}
 	}

@@ -149,9 +149,8 @@ func (c *client) stopLog(ctx context.Context, name string) {
 	}
 	defer c.log.reading.Unlock()
 	for until := time.Now().Add(time.Duration(5+c.r.IntN(10)) * time.Second); time.Now().Before(until) && ctx.Err() == nil; {
-		var refused *protocol.RemoteError
 		_, err := c.open(ctx, measurement.Spec{Kind: "none"})
-		if errors.As(err, &refused) {
+		if _, ok := errors.AsType[*protocol.RemoteError](err); ok {
 			err = nil // as it should be
 		}
 		c.note(ctx, name, err)

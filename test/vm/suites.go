@@ -142,7 +142,7 @@ func (s *suite) choose(ctx context.Context, binary string, only *regexp.Regexp) 
 	if err != nil {
 		return err
 	}
-	for _, name := range strings.Fields(listed) {
+	for name := range strings.FieldsSeq(listed) {
 		if _, left := s.except[name]; left || !strings.HasPrefix(name, "Test") || only != nil && !only.MatchString(name) {
 			continue
 		}

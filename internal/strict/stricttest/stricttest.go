@@ -67,7 +67,7 @@ func CheckDocument(t *testing.T, doc string, types ...reflect.Type) {
 			if key != "-" && !strings.Contains(doc, "`"+key+"`") {
 				t.Errorf("key %s of %s is not in the document", key, typ.Name())
 			}
-			for _, tag := range strings.Split(typ.Field(i).Tag.Get("jsonschema"), ",") {
+			for tag := range strings.SplitSeq(typ.Field(i).Tag.Get("jsonschema"), ",") {
 				if word, ok := strings.CutPrefix(tag, "enum="); ok && !strings.Contains(doc, "`"+word+"`") {
 					t.Errorf("word %s of %s is not in the document", word, typ.Name())
 				}
