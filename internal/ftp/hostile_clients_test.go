@@ -72,8 +72,8 @@ func (c *caller) logIn() {
 	c.ask("PASS x", "230")
 }
 
-// data opens a data connection and asks for a file over it.
-func (c *caller) data(command string) net.Conn {
+// open opens a data connection.
+func (c *caller) open() net.Conn {
 	c.t.Helper()
 	var port uint16
 	_, offer, _ := strings.Cut(c.ask("EPSV", "229"), "(|||")
@@ -86,8 +86,23 @@ func (c *caller) data(command string) net.Conn {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// data opens a data connection and asks for a file over it.
+func (c *caller) data(command string) net.Conn {
+	c.t.Helper()
+	d := c.open()
 	c.ask(command, "150")
 	return d
+}
+
+// fetch reads what comes of a file until the test ends.
+func (c *caller) fetch() {
+	d := c.data("RETR small.bin")
+	var reading sync.WaitGroup
+	reading.Go(func() { _, _ = io.Copy(io.Discard, d) })
+	c.t.Cleanup(func() { _ = d.Close(); reading.Wait() })
 }
 
 // rest is what comes until the server closes.
@@ -180,18 +195,12 @@ func TestSlowClients(t *testing.T) {
 		}, "moved"},
 		"for ever": {func(s *Server) { s.o.MaxDuration = soon }, func(c *caller) {
 			c.logIn()
-			d := c.data("RETR small.bin")
-			var reading sync.WaitGroup
-			reading.Go(func() { _, _ = io.Copy(io.Discard, d) })
-			c.t.Cleanup(func() { _ = d.Close(); reading.Wait() })
+			c.fetch()
 		}, "421 a session lasts 200ms at most"},
 		"for ever, with a command waiting": {func(s *Server) { s.o.MaxDuration = soon }, func(c *caller) {
 			c.logIn()
-			d := c.data("RETR small.bin")
+			c.fetch()
 			_, _ = io.WriteString(c, "NOOP\r\n") // the test sees what comes of it
-			var reading sync.WaitGroup
-			reading.Go(func() { _, _ = io.Copy(io.Discard, d) })
-			c.t.Cleanup(func() { _ = d.Close(); reading.Wait() })
 		}, "421 a session lasts 200ms at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,11 +219,7 @@ func TestTrickleIsNoTransfer(t *testing.T) {
 	ended := make(chan Transfer, 1)
 	at := serveAt(t, "127.0.0.1:0", 1_000_000, func(o *ServerOptions) {
 		o.Store = true
-		o.OnTransfer = func(x Transfer) {
-			if x.Ended {
-				ended <- x
-			}
-		}
+		endsOf(o, ended)
 	}, func(s *Server) { s.bounds.window = 200 * time.Millisecond })
 	c := call(t, at)
 	c.logIn()
@@ -288,12 +293,7 @@ func TestPanicEndsTheSession(t *testing.T) {
 			_, _ = io.WriteString(c, "RETR small.bin\r\n")
 		}},
 		"in a transfer": {func(o *ServerOptions) { o.Watch = func(net.Conn) func() { boom(true); return nil } }, func(c *caller) {
-			var port int
-			_, offer, _ := strings.Cut(c.ask("EPSV", "229"), "(|||")
-			_, _ = fmt.Sscanf(offer, "%d|)", &port)
-			d, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			testutil.OK(t, err)
-			c.t.Cleanup(func() { _ = d.Close() })
+			c.open()
 			_, _ = io.WriteString(c, "RETR small.bin\r\n")
 		}},
 		"at its end": {func(o *ServerOptions) { o.Watch = func(net.Conn) func() { return func() { boom(true) } } }, func(c *caller) {

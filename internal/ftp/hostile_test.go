@@ -63,8 +63,7 @@ func badServer(t testing.TB, data string, answers map[string]string) ClientOptio
 		all.close()
 		running.Wait()
 	})
-	o := options(control.Addr().(*net.TCPAddr).AddrPort(), 1)
-	return o
+	return options(control.Addr().(*net.TCPAddr).AddrPort(), 1)
 }
 
 // answersOf a server of a file of 5 bytes, but for what a test changes.

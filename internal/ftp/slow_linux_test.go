@@ -23,13 +23,9 @@ func TestSlowTransferIsServed(t *testing.T) {
 
 // slowTransfer says whether this machine read as slowly as it was to, and no slower.
 func slowTransfer(t *testing.T, window time.Duration) (lacking string) {
-	ended := make(chan error, 1)
+	ended := make(chan Transfer, 1)
 	at := serveAt(t, "127.0.0.1:0", 1_000_000_000, func(o *ServerOptions) {
-		o.OnTransfer = func(x Transfer) {
-			if x.Ended {
-				ended <- x.Err
-			}
-		}
+		endsOf(o, ended)
 	}, func(s *Server) { s.bounds.window = window })
 	c := call(t, at)
 	c.logIn()
@@ -49,8 +45,8 @@ func slowTransfer(t *testing.T, window time.Duration) (lacking string) {
 		_, broken := io.CopyN(io.Discard, d, 1024)
 		longest, last = max(longest, time.Since(last)), time.Now()
 		select {
-		case err := <-ended: // the client has bytes to read for long after
-			broken = err
+		case x := <-ended: // the client has bytes to read for long after
+			broken = x.Err
 		case <-time.After(window / 40):
 		}
 		switch {

@@ -1,14 +1,11 @@
 package ftp
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"net/textproto"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +52,15 @@ func serveAt(t *testing.T, address string, size int64, change func(*ServerOption
 		}
 	})
 	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// endsOf has the end of each transfer sent to a channel.
+func endsOf(o *ServerOptions, ended chan<- Transfer) {
+	o.OnTransfer = func(x Transfer) {
+		if x.Ended {
+			ended <- x
+		}
+	}
 }
 
 func options(at netip.AddrPort, segments int) ClientOptions {
@@ -116,11 +122,7 @@ func TestUpload(t *testing.T) {
 	ended := make(chan Transfer, 1)
 	at := serve(t, size, func(o *ServerOptions) {
 		o.Store = true
-		o.OnTransfer = func(x Transfer) {
-			if x.Ended {
-				ended <- x
-			}
-		}
+		endsOf(o, ended)
 	})
 	ctx := testContext(t)
 	c, err := Open(ctx, options(at, 1))
@@ -169,32 +171,6 @@ func TestWhomTheServerServes(t *testing.T) {
 	}
 }
 
-// talk sends commands and returns the last reply.
-func talk(t *testing.T, at netip.AddrPort, commands ...string) string {
-	t.Helper()
-	c, err := net.Dial("tcp", at.String())
-	testutil.OK(t, err)
-	defer func() { _ = c.Close() }()
-	testutil.OK(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-	r := textproto.NewReader(bufio.NewReader(c))
-	reply := ""
-	read := func() {
-		code, text, err := r.ReadResponse(0)
-		reply = fmt.Sprint(code, " ", text)
-		if err != nil && code == 0 {
-			reply = err.Error()
-		}
-	}
-	read()
-	for _, command := range commands {
-		if _, err := io.WriteString(c, command+"\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		read()
-	}
-	return reply
-}
-
 func TestServerIsReadOnly(t *testing.T) {
 	at := serve(t, 1000, nil)
 	for command, code := range map[string]string{
@@ -202,16 +178,25 @@ func TestServerIsReadOnly(t *testing.T) {
 		"PORT 192,0,2,1,0,80": "421", "EPRT |1|192.0.2.1|80|": "421", "SITE CHMOD 777 small.bin": "500", "RETR ../../etc/passwd": "550",
 		"XCRC small.bin": "250", "SIZE small.bin": "213 1000", "MODE Z": "50", "LIST": "550",
 	} {
-		if got := talk(t, at, "USER ftp", "PASS x", command); !strings.HasPrefix(got, code) {
-			t.Errorf("%s: %s, want %s", command, got, code)
+		t.Run(command, func(t *testing.T) {
+			c := call(t, at)
+			c.logIn()
+			c.ask(command, code)
+		})
+	}
+	t.Run("without a login", func(t *testing.T) {
+		c := call(t, at)
+		c.reply()
+		c.ask("RETR small.bin", "530")
+	})
+	t.Run("a long command", func(t *testing.T) {
+		c := call(t, at)
+		c.reply()
+		_, _ = io.WriteString(c, "USER "+strings.Repeat("x", 100_000)+"\r\n") // it may be refused before the last byte
+		if got, _ := c.lines.ReadString('\n'); strings.HasPrefix(got, "331") {
+			t.Errorf("it is answered with %s", got)
 		}
-	}
-	if got := talk(t, at, "RETR small.bin"); !strings.HasPrefix(got, "530") {
-		t.Errorf("without a login: %s", got)
-	}
-	if got := talk(t, at, "USER "+strings.Repeat("x", 100_000)); strings.HasPrefix(got, "331") {
-		t.Errorf("a long command: %s", got)
-	}
+	})
 }
 
 func TestPortsOfTheServer(t *testing.T) {
@@ -273,11 +258,7 @@ func TestEndInTheMiddle(t *testing.T) {
 	t.Run("client", func(t *testing.T) {
 		ended := make(chan Transfer, 4)
 		at := serve(t, MaxFileBytes, func(o *ServerOptions) {
-			o.OnTransfer = func(x Transfer) {
-				if x.Ended {
-					ended <- x
-				}
-			}
+			endsOf(o, ended)
 		})
 		ctx, cancel := context.WithCancel(testContext(t))
 		c, err := Open(ctx, options(at, 1))
