@@ -3,8 +3,6 @@ package iperf3
 import (
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
@@ -97,15 +95,8 @@ func (p params) leastRate() float64 {
 
 // knows says whether the client has at least version 3.minor.
 func (p params) knows(minor int) bool {
-	rest, ok := strings.CutPrefix(p.ClientVersion, "3.")
-	if !ok {
-		return false
-	}
-	digits := rest
-	if i := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
-		digits = rest[:i]
-	}
-	have, err := strconv.Atoi(digits)
+	var have int
+	_, err := fmt.Sscanf(p.ClientVersion, "3.%d", &have)
 	return err == nil && have >= minor
 }
 
