@@ -11,6 +11,18 @@ func TestRateOfATest(t *testing.T) {
 	even := func(bytes int64) func(int) (time.Duration, int64) {
 		return func(int) (time.Duration, int64) { return time.Second, bytes }
 	}
+	// stands is a server that looks at nothing for a while, and then sees what had come.
+	stands := func(pause time.Duration, then int64) func(int) (time.Duration, int64) {
+		return func(look int) (time.Duration, int64) {
+			switch look {
+			case 10:
+				return pause, 0
+			case 11:
+				return time.Second, then
+			}
+			return time.Second, 1e6
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		limit float64 // in bit/s
@@ -26,25 +38,9 @@ func TestRateOfATest(t *testing.T) {
 			return time.Second, defaultBlock * (blocks(look+1) - blocks(look))
 		}, ""},
 		{"too many blocks", 300e3, even(128 << 10), "1048576 bit/s over 2s, this server allows 300000"},
-		{"the server stands still for a moment", 8e6, func(i int) (time.Duration, int64) {
-			switch i {
-			case 10:
-				return 1900 * time.Millisecond, 0
-			case 11:
-				return time.Second, 2.9e6
-			}
-			return time.Second, 1e6
-		}, ""},
+		{"the server stands still for a moment", 8e6, stands(1900*time.Millisecond, 2.9e6), ""},
 		{"too fast, with looks that come late", 8e6, func(int) (time.Duration, int64) { return 1500 * time.Millisecond, 3e6 }, "this server allows 8000000"},
-		{"the server stands still, and reads what buffers held", 8e6, func(i int) (time.Duration, int64) {
-			switch i {
-			case 10:
-				return 10 * time.Second, 0
-			case 11:
-				return time.Second, 6e6
-			}
-			return time.Second, 1e6
-		}, ""},
+		{"the server stands still, and reads what buffers held", 8e6, stands(10*time.Second, 6e6), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := watch{session: &session{server: &Server{opts: Options{MaxRate: c.limit}}, params: params{Len: defaultBlock, Parallel: 1}}}

@@ -20,13 +20,7 @@ func pair(t *testing.T, udp bool) (near, far *sockets.Conn) {
 		testutil.OK(t, err)
 		return detached(t, b), detached(t, a)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.OK(t, err)
-	defer ln.Close()
-	a, err := net.Dial("tcp", ln.Addr().String())
-	testutil.OK(t, err)
-	b, err := ln.Accept()
-	testutil.OK(t, err)
+	a, b := accepted(t)
 	return detached(t, a), detached(t, b)
 }
 
