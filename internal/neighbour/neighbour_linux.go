@@ -114,15 +114,22 @@ func (p *Presence) listen() error {
 	return os.Chmod(p.path(p.name), 0o666) // other users, too
 }
 
+// sockets are those of the other runs. What cannot be read is not seen.
+func (p *Presence) sockets() []fs.DirEntry {
+	folder, err := os.Open(p.path("."))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = folder.Close() }() // opened for reading
+	entries, _ := folder.ReadDir(maxCalled)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == p.name || e.Type() != fs.ModeSocket })
+}
+
 // callAll tells those who are there already.
 func (p *Presence) callAll() {
-	entries, _ := p.folder.ReadDir(maxCalled) // what cannot be read is not seen
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	for _, entry := range entries {
-		if entry.Name() == p.name || entry.Type() != fs.ModeSocket {
-			continue
-		}
+	for _, entry := range p.sockets() {
 		calls.Go(func() {
 			conn, err := net.DialTimeout("unix", p.path(entry.Name()), patience)
 			if errors.Is(err, unix.ECONNREFUSED) {
@@ -181,17 +188,8 @@ func (p *Presence) Others() []Run {
 // Alive is how many other runs are under way at this moment. None of them is asked who
 // it is, so that one that was stopped is not waited for.
 func (p *Presence) Alive() int {
-	folder, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", p.folder.Fd()))
-	if err != nil {
-		return 0 // what cannot be read is not seen
-	}
-	defer func() { _ = folder.Close() }() // opened for reading
-	entries, _ := folder.ReadDir(maxCalled)
 	alive := 0
-	for _, entry := range entries {
-		if entry.Name() == p.name || entry.Type() != fs.ModeSocket {
-			continue
-		}
+	for _, entry := range p.sockets() {
 		if conn, err := net.DialTimeout("unix", p.path(entry.Name()), patience); err == nil {
 			alive++
 			_ = conn.Close() // nothing was said
