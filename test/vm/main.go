@@ -86,7 +86,7 @@ func run(ctx context.Context, o options) (err error) {
 	fmt.Printf("kernel %s, machine built in %.0f s\n", k.release, time.Since(start).Seconds())
 
 	start = time.Now()
-	v := verdict{suites: suites, w: os.Stdout}
+	v := verdict{suites: suites, w: os.Stdout, count: map[report.Outcome]int{}}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	machineErr := m.run(ctx, v.take)

@@ -22,7 +22,6 @@ type suite struct {
 	pattern string            // which tests, as -test.run takes it; "" for all
 	parts   []string          // of TestScripts; nil where there are none
 	except  map[string]string // tests left out, and why
-	skips   map[string]string // tests that may skip, and why
 	argv    []string          // the command
 	program string            // package that it is built from, "" for what the machine has
 	systemd bool              // whether it runs under systemd; those that do are the last
