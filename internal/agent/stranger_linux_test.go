@@ -88,7 +88,7 @@ func TestStrangersGetNoLoad(t *testing.T) {
 }
 
 func strangersGetNoLoad(t *testing.T) {
-	testutil.RaiseLoopback(t)
+	testutil.OK(t, testutil.LoopbackUp())
 	friend := remote(t, Options{})
 	at, err := friend.Listen(testContext(t), anyPort(), Serving{Token: testToken})
 	testutil.OK(t, err)

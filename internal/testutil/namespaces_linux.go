@@ -37,14 +37,17 @@ func InNamespaces(t *testing.T, flags uintptr, body func(*testing.T)) {
 	}
 }
 
-// RaiseLoopback brings up the loopback of a new network namespace.
-func RaiseLoopback(t *testing.T) {
-	t.Helper()
+// LoopbackUp brings up the loopback of a new network namespace.
+func LoopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	OK(t, err)
+	if err != nil {
+		return err
+	}
 	defer unix.Close(fd)
 	request, err := unix.NewIfreq("lo")
-	OK(t, err)
+	if err != nil {
+		return err
+	}
 	request.SetUint16(unix.IFF_UP)
-	OK(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }

@@ -25,7 +25,7 @@ func TestCRRBeyondThePorts(t *testing.T) {
 }
 
 func beyondThePorts(t *testing.T) {
-	testutil.RaiseLoopback(t)
+	testutil.OK(t, testutil.LoopbackUp())
 	const ports = 64
 	sysctl(t, "ip_local_port_range", fmt.Sprintf("40000 %d", 40000+ports-1))
 	sysctl(t, "tcp_tw_reuse", "0") // a client must not depend on it

@@ -101,7 +101,7 @@ func TestCongestionControlBeatsTheRoute(t *testing.T) {
 }
 
 func congestionBeatsRoute(t *testing.T) {
-	testutil.RaiseLoopback(t)
+	testutil.OK(t, testutil.LoopbackUp())
 	path, err := exec.LookPath("ip")
 	testutil.Need(t, err == nil, "ip of iproute2")
 	out, err := exec.Command(path, "route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local", "congctl", "cubic").CombinedOutput()

@@ -20,7 +20,7 @@ func TestSleeperIsFenced(t *testing.T) {
 }
 
 func sleeperIsFenced(t *testing.T) {
-	testutil.RaiseLoopback(t)
+	testutil.OK(t, testutil.LoopbackUp())
 	y := newYard(t, time.Minute)
 	y.Inventory.Queue.Lease = shortestLease
 	for i := range y.Inventory.Paths {

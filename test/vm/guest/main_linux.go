@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/test/vm/report"
 )
 
@@ -150,21 +151,7 @@ func setUp() error {
 	if err := unix.Sethostname([]byte("vm")); err != nil {
 		return fmt.Errorf("set the host's name: %w", err)
 	}
-	return loopbackUp()
-}
-
-func loopbackUp() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	request.SetUint16(unix.IFF_UP)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+	if err := testutil.LoopbackUp(); err != nil {
 		return fmt.Errorf("set loopback up: %w", err)
 	}
 	return nil
