@@ -38,8 +38,7 @@ func (c *client) impossible(ctx context.Context, name string) {
 	for range 4 {
 		spec := impossible[c.r.IntN(len(impossible))]
 		b, err := c.open(ctx, spec)
-		c.note(ctx, name, err)
-		if err != nil {
+		if !c.note(ctx, name, err) {
 			continue
 		}
 		c.finding("the server takes a test of kind %s with %v s of idle time and %v s of warm-up", spec.Kind, spec.IdleDuration, spec.MaxWarmup)
@@ -153,8 +152,7 @@ func (c *client) stopLog(ctx context.Context, name string) {
 		if _, ok := errors.AsType[*protocol.RemoteError](err); ok {
 			err = nil // as it should be
 		}
-		c.note(ctx, name, err)
-		if err != nil {
+		if !c.note(ctx, name, err) {
 			pause(ctx, 100*time.Millisecond)
 		}
 	}

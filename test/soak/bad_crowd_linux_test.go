@@ -16,9 +16,7 @@ const tenMinutes = 600
 
 // silent connects and says nothing, and comes back when the server hangs up.
 func (c *client) silent(ctx context.Context, name string) {
-	held := crowd(ctx, c, name, 400, func(int) (*conn, error) { return c.dial(ctx, "tcp") })
-	c.stay(ctx)
-	closeAll(held)
+	hold(ctx, c, name, 400, func(int) (*conn, error) { return c.dial(ctx, "tcp") })
 }
 
 // threads are connections with a thread of the server's each: of one rr test that
@@ -30,35 +28,29 @@ func (c *client) threads(ctx context.Context, name string) {
 	spec := pick(c, claiming, shortRR, udp)
 	spec.Duration = tenMinutes
 	session := c.session()
-	held := crowd(ctx, c, name, 400, func(i int) (*bench, error) {
+	hold(ctx, c, name, 400, func(i int) (*bench, error) {
 		id := protocol.Identity{Session: session, Flow: i}
 		if spec.Flows == 0 {
 			id = protocol.Identity{Session: c.session()}
 		}
 		return c.startJoined(ctx, id, protocol.Open{Spec: spec})
 	})
-	c.stay(ctx)
-	closeAll(held)
 }
 
 // samplers are rr tests that ask to sample the server's host, and are idle.
 func (c *client) samplers(ctx context.Context, name string) {
 	spec := shortRR
 	spec.Duration = tenMinutes
-	held := crowd(ctx, c, name, 300, func(int) (*bench, error) {
+	hold(ctx, c, name, 300, func(int) (*bench, error) {
 		return c.startJoined(ctx, protocol.Identity{Session: c.session()}, protocol.Open{Spec: spec, HostSeries: true})
 	})
-	c.stay(ctx)
-	closeAll(held)
 }
 
 // spin has the server poll for requests that do not come.
 func (c *client) spin(ctx context.Context, name string) {
 	spec := shortRR
 	spec.Duration, spec.Spin = tenMinutes, true
-	held := crowd(ctx, c, name, 4, func(int) (*bench, error) { return c.start(ctx, spec) })
-	c.stay(ctx)
-	closeAll(held)
+	hold(ctx, c, name, 4, func(int) (*bench, error) { return c.start(ctx, spec) })
 }
 
 // mixed is one session with an FTP server in every connection, all the same flow.
@@ -82,16 +74,14 @@ func (c *client) otherAddress(ctx context.Context, name string) {
 	spec.Protocol, spec.ResponseBytes, spec.Duration = measurement.OverUDP, largestPacket, tenMinutes
 	id := protocol.Identity{Session: c.session()}
 	first, err := c.join(ctx, id, protocol.Open{Spec: spec})
-	c.note(ctx, name, err)
-	if err != nil {
+	if !c.note(ctx, name, err) {
 		return
 	}
 	defer first.Close()
 	other := *c
 	other.from = badAddress((int(c.r.Uint32N(badAddresses-1))+1+c.index())%badAddresses, c.from.Is6())
 	second, err := other.join(ctx, id, protocol.Open{Spec: spec})
-	c.note(ctx, name+", second", err)
-	if err != nil {
+	if !c.note(ctx, name+", second", err) {
 		return
 	}
 	defer second.Close()
@@ -128,14 +118,13 @@ func (c *client) index() int {
 func (c *client) transactions(ctx context.Context, name string) {
 	spec := measurement.Spec{Kind: measurement.CRR, Flows: 1, RequestBytes: 1, ResponseBytes: manyBytes, Duration: tenMinutes}
 	b, err := c.start(ctx, spec)
-	c.note(ctx, name, err)
-	if err != nil {
+	if !c.note(ctx, name, err) {
 		return
 	}
 	defer b.Close()
 	head := make([]byte, protocol.TransactionBytes, protocol.TransactionBytes+1)
 	protocol.PutTransaction(head, b.ready.Cookie)
-	held := crowd(ctx, c, name+", each", 1000, func(int) (*conn, error) {
+	hold(ctx, c, name+", each", 1000, func(int) (*conn, error) {
 		to, err := c.dialPort(ctx, "tcp", c.of(c.from).Port(), 2048)
 		if err != nil {
 			return nil, err
@@ -145,6 +134,4 @@ func (c *client) transactions(ctx context.Context, name string) {
 		}
 		return to, nil
 	})
-	c.stay(ctx)
-	closeAll(held)
 }

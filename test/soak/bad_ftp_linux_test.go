@@ -124,8 +124,7 @@ func (s *ftpSession) ask(line string) (answer string, err error) {
 // connects to none.
 func (c *client) listeners(ctx context.Context, name string) {
 	s, err := c.ftpLogin(ctx)
-	c.note(ctx, name, err)
-	if err != nil {
+	if !c.note(ctx, name, err) {
 		return
 	}
 	defer s.Close()
@@ -144,8 +143,7 @@ func (c *client) deafFetch(ctx context.Context, name string) {
 	defer func() { closeAll(held) }()
 	for range 8 {
 		s, err := c.ftpLogin(ctx)
-		c.note(ctx, name, err)
-		if err != nil {
+		if !c.note(ctx, name, err) {
 			break
 		}
 		held = append(held, s)
@@ -196,8 +194,7 @@ func (c *client) ftpLies(ctx context.Context, name string) {
 				to = s.conn
 			}
 		}
-		c.note(ctx, fmt.Sprintf("%s, logged in %v", name, login), err)
-		if err != nil {
+		if !c.note(ctx, fmt.Sprintf("%s, logged in %v", name, login), err) {
 			continue
 		}
 		if to.within(ctx, 2*time.Second) == nil {

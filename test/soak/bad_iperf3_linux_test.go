@@ -140,12 +140,12 @@ func (c *client) iperf3Start(ctx context.Context, parameters map[string]any, str
 }
 
 // noteIPerf3 counts a refusal as what it is.
-func (c *client) noteIPerf3(ctx context.Context, name string, err error) {
+func (c *client) noteIPerf3(ctx context.Context, name string, err error) bool {
 	if refused, ok := errors.AsType[*iperf3Refusal](err); ok && ctx.Err() == nil {
 		c.add(name, refused.Error())
-		return
+		return false
 	}
-	c.note(ctx, name, err)
+	return c.note(ctx, name, err)
 }
 
 // iperf3Streams holds tests with the most streams that there may be, and with
@@ -155,8 +155,7 @@ func (c *client) iperf3Streams(ctx context.Context, name string) {
 	for parallel := 128; parallel > 0 && len(held) < 4 && ctx.Err() == nil; {
 		s, err := c.iperf3Start(ctx, map[string]any{"tcp": true, "omit": 0, "time": 300, "parallel": parallel,
 			"bidirectional": true, "len": 131072, "pacing_timer": 1000, "client_version": "3.16"}, 2*parallel)
-		c.noteIPerf3(ctx, name, err)
-		if err != nil {
+		if !c.noteIPerf3(ctx, name, err) {
 			parallel /= 2
 			continue
 		}
@@ -171,8 +170,7 @@ func (c *client) iperf3Hogs(ctx context.Context, name string) {
 	var held []*iperf3Session
 	for range 64 {
 		s, err := c.iperf3Start(ctx, map[string]any{"tcp": true, "omit": 0, "time": 0, "num": 1 << 40, "parallel": 1, "len": 1, "client_version": "3.16"}, 1)
-		c.noteIPerf3(ctx, name, err)
-		if err != nil {
+		if !c.noteIPerf3(ctx, name, err) {
 			break
 		}
 		held = append(held, s)
@@ -210,8 +208,7 @@ func (c *client) iperf3Lies(ctx context.Context, name string) {
 	}
 	// Results that never come to their end.
 	s, err := c.iperf3Start(ctx, map[string]any{"tcp": true, "time": 1, "parallel": 1, "len": 1000, "client_version": "3.16"}, 1)
-	c.noteIPerf3(ctx, name, err)
-	if err != nil {
+	if !c.noteIPerf3(ctx, name, err) {
 		return
 	}
 	defer s.Close()

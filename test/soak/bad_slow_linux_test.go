@@ -152,8 +152,7 @@ func (c *client) slowTests(ctx context.Context, name string) {
 	defer all.Wait()
 	for _, slow := range slowTests {
 		b, err := c.start(ctx, slow.spec)
-		c.note(ctx, name, err)
-		if err != nil {
+		if !c.note(ctx, name, err) {
 			continue
 		}
 		all.Go(func() {
@@ -171,8 +170,7 @@ func (c *client) slowRequest(ctx context.Context, name string) {
 	spec := shortRR
 	spec.RequestBytes = manyBytes
 	b, err := c.start(ctx, spec)
-	c.note(ctx, name, err)
-	if err != nil {
+	if !c.note(ctx, name, err) {
 		return
 	}
 	defer b.Close()

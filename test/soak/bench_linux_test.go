@@ -143,14 +143,20 @@ func crowd[T net.Conn](ctx context.Context, c *client, name string, n int, open 
 	const inVain = 20
 	for i, failed := 0, 0; i < n && failed < inVain && ctx.Err() == nil; i++ {
 		one, err := open(i)
-		c.note(ctx, name, err)
-		if err != nil {
+		if !c.note(ctx, name, err) {
 			failed++
 			continue
 		}
 		held, failed = append(held, one), 0
 	}
 	return held
+}
+
+// hold holds a crowd for a while.
+func hold[T net.Conn](ctx context.Context, c *client, name string, n int, open func(i int) (T, error)) {
+	held := crowd(ctx, c, name, n, open)
+	c.stay(ctx)
+	closeAll(held)
 }
 
 func closeAll[T net.Conn](held []T) {

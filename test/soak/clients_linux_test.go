@@ -168,15 +168,16 @@ func deck(r *rand.Rand, cards []deed, dealt *atomic.Int64) (deal func() deed) {
 	}
 }
 
-// note counts what became of a client, unless the soak ended it.
-func (c *client) note(ctx context.Context, name string, err error) {
+// note counts what became of a client, unless the soak ended it, and says whether it may go on.
+func (c *client) note(ctx context.Context, name string, err error) bool {
 	if ctx.Err() != nil {
 		c.add(name, "cut short")
-		return
+		return err == nil
 	}
 	became := outcome(err)
 	c.add(name, became)
 	c.example(name, became, err)
+	return err == nil
 }
 
 // patience is how long a client is at anything; no deadline of a server is

@@ -81,44 +81,41 @@ func ended(ctx, run context.Context, said string, err error) string {
 var beginnings = []string{"", "\xf0hopbnc\x01", "\xf0hopbnc\x01\x01\x00\x00\x00\x00\x00\x00\x10", "4vu74r65ppha3gibjwvkt3z42qjljbf5pqjz\x00"}
 
 func (c *client) garbage(ctx context.Context, name string) {
-	to, err := c.dial(ctx, "tcp")
-	if err != nil {
-		c.note(ctx, name, err)
-		return
-	}
-	defer to.Close()
-	if to.within(ctx, 2*time.Second) != nil {
-		return
-	}
-	text := append([]byte(beginnings[c.r.IntN(len(beginnings))]), randomBytes(c.r, c.r.IntN(64<<10))...)
-	_, _ = to.Write(text)            // the server may have hung up
-	_, _ = to.Read(make([]byte, 64)) // it may answer, too
-	c.add(name, "done")
+	c.briefly(ctx, name, "tcp", func(to *conn) {
+		if to.within(ctx, 2*time.Second) != nil {
+			return
+		}
+		text := append([]byte(beginnings[c.r.IntN(len(beginnings))]), randomBytes(c.r, c.r.IntN(64<<10))...)
+		_, _ = to.Write(text)            // the server may have hung up
+		_, _ = to.Read(make([]byte, 64)) // it may answer, too
+	})
 }
 
 func (c *client) datagrams(ctx context.Context, name string) {
-	to, err := c.dial(ctx, "udp")
-	if err != nil {
-		c.note(ctx, name, err)
-		return
-	}
-	defer to.Close()
-	for range 100 {
-		_, _ = to.Write(randomBytes(c.r, 1+c.r.IntN(1400))) // may be refused by ICMP
-	}
-	c.add(name, "done")
+	c.briefly(ctx, name, "udp", func(to *conn) {
+		for range 100 {
+			_, _ = to.Write(randomBytes(c.r, 1+c.r.IntN(1400))) // may be refused by ICMP
+		}
+	})
 }
 
 // hold keeps a connection open and silent, before or after a beginning.
 func (c *client) hold(ctx context.Context, name string) {
-	to, err := c.dial(ctx, "tcp")
+	c.briefly(ctx, name, "tcp", func(to *conn) {
+		_, _ = to.Write([]byte(beginnings[c.r.IntN(len(beginnings))]))
+		pause(ctx, time.Duration(c.r.IntN(7000))*time.Millisecond)
+	})
+}
+
+// briefly does something with a connection, whatever becomes of it.
+func (c *client) briefly(ctx context.Context, name, network string, do func(*conn)) {
+	to, err := c.dial(ctx, network)
 	if err != nil {
 		c.note(ctx, name, err)
 		return
 	}
 	defer to.Close()
-	_, _ = to.Write([]byte(beginnings[c.r.IntN(len(beginnings))]))
-	pause(ctx, time.Duration(c.r.IntN(7000))*time.Millisecond)
+	do(to)
 	c.add(name, "done")
 }
 
