@@ -6,7 +6,6 @@ package broker
 import (
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -59,16 +58,12 @@ type Broker struct {
 
 // Start opens the port. Close ends the broker.
 func Start(o Options) (*Broker, error) {
-	password := make([]byte, 32)
-	if _, err := rand.Read(password); err != nil {
-		return nil, fmt.Errorf("draw the coordinator's password: %w", err)
-	}
 	// JetStream wants a folder also where it keeps everything in memory.
 	folder, err := os.MkdirTemp("", "hopbench-broker-")
 	if err != nil {
 		return nil, fmt.Errorf("make the broker's folder: %w", err)
 	}
-	a := newAdmission(o.Secret.File, hex.EncodeToString(password), o.MaxAgents)
+	a := newAdmission(o.Secret.File, rand.Text(), o.MaxAgents)
 	s, err := server.NewServer(&server.Options{
 		ServerName: "hopbench-" + o.Secret.File.Fleet,
 		Host:       o.Listen.Addr().String(), Port: listenPort(o.Listen.Port()),

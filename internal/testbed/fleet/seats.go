@@ -58,15 +58,9 @@ func (f *Fleet) openSeats(ctx context.Context) (*seats, error) {
 	}
 	s = &seats{
 		fleet: f, lease: cmp.Or(f.Inventory.Queue.Lease, inventory.LeaseOf(f.Inventory.Broker.MaxAgents)),
-		secret: make([]byte, sha256.Size), ended: make(chan struct{}), seen: map[int]uint64{},
+		secret: make([]byte, sha256.Size), session: rand.Text(), ended: make(chan struct{}), seen: map[int]uint64{},
 	}
-	session := make([]byte, 8)
-	for _, random := range [][]byte{s.secret, session} {
-		if _, err := rand.Read(random); err != nil {
-			return nil, fmt.Errorf("draw the secret of the run's seats: %w", err)
-		}
-	}
-	s.session = hex.EncodeToString(session)
+	_, _ = rand.Read(s.secret) // never fails
 	var err error
 	if s.ledger, err = ledger.Open(ctx, f.Ledger); err != nil {
 		return nil, err
