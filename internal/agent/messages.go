@@ -103,19 +103,6 @@ type replyError struct {
 	Message string       `json:"message"`
 }
 
-// seatTest is the payload of TypeAgentSettled: which test it is about.
-type seatTest struct {
-	Trial   string `json:"trial"`
-	Seat    int    `json:"seat"`
-	Attempt int    `json:"attempt"`
-}
-
-// result is the payload of TypeAgentResult.
-type result struct {
-	seatTest
-	Outcome json.RawMessage `json:"outcome"`
-}
-
 // Hello is what an agent says of itself.
 type Hello struct {
 	// Protocol is its protocol.AgentVersion, Version that of its hopbench.

@@ -13,13 +13,8 @@ import (
 // SeatResult is what a test brought whose connection ended before its coordinator had kept
 // that: it is of a trial that is over.
 type SeatResult struct {
-	Trial         string
-	Seat, Attempt int
-	Outcome       measurement.Outcome
-}
-
-func (t seatTest) key() samples.Key {
-	return samples.Key{Trial: t.Trial, Seat: t.Seat, Attempt: t.Attempt}
+	samples.Key
+	Outcome measurement.Outcome
 }
 
 // resultHeader is more than what a result has besides its outcome, in bytes.
@@ -47,27 +42,23 @@ func (s *server) holdResult(run probe.Request, out measurement.Outcome) {
 func (s *server) sendLate() {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	if len(s.late) == 0 {
-		return
+	if len(s.late) > 0 {
+		s.write(protocol.TypeAgentResult, s.late[0])
 	}
-	r := s.late[0]
-	s.write(protocol.TypeAgentResult, result{
-		seatTest: seatTest{Trial: r.Trial, Seat: r.Seat, Attempt: r.Attempt}, Outcome: r.Outcome,
-	})
 }
 
 // settled lets go of a result that the coordinator has on its disk.
 func (s *server) settled(payload []byte) error {
-	var t seatTest
-	if err := parse("settled", payload, &t); err != nil {
+	var of samples.Key
+	if err := parse("settled", payload, &of); err != nil {
 		return err
 	}
 	if s.opts.Samples == nil {
 		return fmt.Errorf("%w: this agent keeps no results", protocol.ErrMalformed)
 	}
-	s.opts.Samples.Settled(t.key())
+	s.opts.Samples.Settled(of)
 	s.sending.Lock()
-	next := len(s.late) > 0 && s.late[0].Key == t.key()
+	next := len(s.late) > 0 && s.late[0].Key == of
 	if next {
 		s.late = s.late[1:]
 	}
@@ -89,7 +80,7 @@ func (c *Client) TakeResults(take func(SeatResult) error) {
 
 // SaySettled tells the agent that what a test brought is kept.
 func (c *Client) SaySettled(of samples.Key) error {
-	return c.write(protocol.TypeAgentSettled, seatTest{Trial: of.Trial, Seat: of.Seat, Attempt: of.Attempt})
+	return c.write(protocol.TypeAgentSettled, of)
 }
 
 // result takes a result frame.
@@ -101,7 +92,7 @@ func (c *Client) result(payload []byte) error {
 		return fmt.Errorf("%w: a result that nobody asked for", protocol.ErrMalformed)
 	}
 	var r struct {
-		seatTest
+		samples.Key
 		Outcome *measurement.Outcome `json:"outcome"`
 	}
 	if err := protocol.DecodeAgent(payload, &r); err != nil {
@@ -110,5 +101,5 @@ func (c *Client) result(payload []byte) error {
 	if r.Trial == "" || r.Seat < 1 || r.Attempt < 1 || r.Outcome == nil {
 		return fmt.Errorf("%w: a result of no test", protocol.ErrMalformed)
 	}
-	return take(SeatResult{Trial: r.Trial, Seat: r.Seat, Attempt: r.Attempt, Outcome: *r.Outcome})
+	return take(SeatResult{Key: r.Key, Outcome: *r.Outcome})
 }

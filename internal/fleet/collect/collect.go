@@ -351,9 +351,8 @@ func (s *Sender) takeResult(r agent.SeatResult) error {
 	if slices.ContainsFunc(c.results, func(r result) bool { return r.from == s }) {
 		return fmt.Errorf("%w: a result, where the one before is not yet kept", ErrForeign)
 	}
-	of := samples.Key{Trial: r.Trial, Seat: r.Seat, Attempt: r.Attempt}
-	c.results = slices.DeleteFunc(c.results, func(r result) bool { return r.Key == of && r.from.who == s.who }) // over a connection that has ended
-	c.results = append(c.results, result{samples.Result{Key: of, Agent: s.who.Name, Outcome: text}, s})
+	c.results = slices.DeleteFunc(c.results, func(has result) bool { return has.Key == r.Key && has.from.who == s.who }) // over a connection that has ended
+	c.results = append(c.results, result{samples.Result{Key: r.Key, Agent: s.who.Name, Outcome: text}, s})
 	return nil
 }
 

@@ -135,7 +135,7 @@ func TestSettled(t *testing.T) {
 		t.Errorf("%d late results", c.Late())
 	}
 	s := c.Join(subject.Agent{Name: "n"}, noAgent{})
-	if err := errors.Join(s.takeResult(agent.SeatResult{Trial: "a"}), s.takeResult(agent.SeatResult{Trial: "b"})); !errors.Is(err, ErrForeign) {
+	if err := errors.Join(s.takeResult(agent.SeatResult{Key: samples.Key{Trial: "a"}}), s.takeResult(agent.SeatResult{Key: samples.Key{Trial: "b"}})); !errors.Is(err, ErrForeign) {
 		t.Errorf("two results at a time: %v", err)
 	}
 }

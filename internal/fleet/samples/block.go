@@ -45,13 +45,15 @@ const (
 // errTooLarge says that samples do not fit one block.
 var errTooLarge = errors.New("too many samples for a block")
 
-// Key names a block: it is kept once, however often it is sent.
+// Key names a block: it is kept once, however often it is sent. Without Seq it names a test,
+// as agent and coordinator do in JSON.
 type Key struct {
-	Trial         string // its id
-	Seat, Attempt int
+	Trial   string `json:"trial"` // its id
+	Seat    int    `json:"seat"`
+	Attempt int    `json:"attempt"`
 	// Seq counts the blocks of one agent from 1. A block that was dropped before it was
 	// sent has none.
-	Seq int64
+	Seq int64 `json:"-"`
 }
 
 // Header is what can be known of a block without unpacking it.

@@ -1,12 +1,15 @@
 package samples
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Result is what a test of a seat brought, and is kept once by its Key, which has no Seq.
 type Result struct {
 	Key
-	Agent   string // whose it is; nothing in an Outbox
-	Outcome []byte // JSON
+	Agent   string          `json:"-"` // whose it is; nothing in an Outbox
+	Outcome json.RawMessage `json:"outcome"`
 }
 
 func (r Result) size() int { return overhead + len(r.Outcome) }
