@@ -144,13 +144,7 @@ type Serving struct {
 // the address, whose port is one that the agent's system chose where it was 0.
 func (c *Client) Listen(ctx context.Context, addr netip.AddrPort, s Serving) (netip.AddrPort, error) {
 	answer, err := c.do(ctx, request{Op: opListen, Listen: &listenRequest{Address: addr, Token: s.Token, IPerf3Open: s.IPerf3}}, nil)
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	if answer.Listen == nil {
-		return netip.AddrPort{}, incomplete(opListen)
-	}
-	return *answer.Listen, nil
+	return answered(opListen, answer.Listen, err)
 }
 
 // Unlisten ends the server at an address that Listen returned, and its tests.
@@ -164,13 +158,7 @@ func (c *Client) Unlisten(ctx context.Context, addr netip.AddrPort) error {
 // that has a lease pings and traces only what it has proved the token to.
 func (c *Client) Prove(ctx context.Context, req probe.Request) (probe.Proof, error) {
 	answer, err := c.do(ctx, request{Op: opProve, Run: &req}, nil)
-	if err != nil {
-		return probe.Proof{}, err
-	}
-	if answer.Proof == nil {
-		return probe.Proof{}, incomplete(opProve)
-	}
-	return *answer.Proof, nil
+	return answered(opProve, answer.Proof, err)
 }
 
 // Counters reads what the kernel of the agent's host has counted at an interface and in
@@ -178,29 +166,21 @@ func (c *Client) Prove(ctx context.Context, req probe.Request) (probe.Proof, err
 func (c *Client) Counters(ctx context.Context, name string) (Counters, error) {
 	asked := time.Now()
 	answer, err := c.do(ctx, request{Op: opCounters, Interface: name}, nil)
+	counters, err := answered(opCounters, answer.Counters, err)
 	if err != nil {
-		return Counters{}, err
+		return counters, err
 	}
-	if answer.Counters == nil {
-		return Counters{}, incomplete(opCounters)
-	}
-	answer.Counters.Taken = asked.Add(time.Since(asked) / 2)
+	counters.Taken = asked.Add(time.Since(asked) / 2)
 	if e, ok := c.Clock(); ok {
-		answer.Counters.Taken = c.clock.Moment(e.Ours(answer.Stamp))
+		counters.Taken = c.clock.Moment(e.Ours(answer.Stamp))
 	}
-	return *answer.Counters, nil
+	return counters, nil
 }
 
 // Canary has the agent send a small HTTP request, and tells what became of it.
 func (c *Client) Canary(ctx context.Context, r CanaryRequest) (Canary, error) {
 	answer, err := c.do(ctx, request{Op: opCanary, Canary: &r}, nil)
-	if err != nil {
-		return Canary{}, err
-	}
-	if answer.Canary == nil {
-		return Canary{}, incomplete(opCanary)
-	}
-	return *answer.Canary, nil
+	return answered(opCanary, answer.Canary, err)
 }
 
 const (
@@ -229,8 +209,16 @@ func (c *Client) Answers(ctx context.Context) error {
 	return nil
 }
 
-func incomplete(op string) error {
-	return &probe.Error{Op: op, Reason: probe.Protocol, Err: errors.New("the agent's reply says nothing of what was asked")}
+// answered is the part of a reply that an operation asks for, unless there was an error.
+func answered[T any](op string, part *T, err error) (T, error) {
+	if err == nil && part == nil {
+		err = &probe.Error{Op: op, Reason: probe.Protocol, Err: errors.New("the agent's reply says nothing of what was asked")}
+	}
+	if err != nil {
+		var nothing T
+		return nothing, err
+	}
+	return *part, nil
 }
 
 // Run has the agent do one test. Progress, which may be nil, is called from
@@ -241,19 +229,17 @@ func incomplete(op string) error {
 // the agent's is known. The error is always a *probe.Error.
 func (c *Client) Run(ctx context.Context, req probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	answer, err := c.do(ctx, request{Op: opRun, Run: &req, Hold: req.Prepared != nil}, progress)
+	out, err := answered(opRun, answer.Outcome, err)
 	if err != nil {
-		return measurement.Outcome{}, err
+		return out, err
 	}
-	if answer.Outcome == nil {
-		return measurement.Outcome{}, incomplete(opRun)
-	}
-	if one := answer.Outcome.OneWay; one != nil {
-		one.SourceStarted = int64(answer.Stamp)
+	if out.OneWay != nil {
+		out.OneWay.SourceStarted = int64(answer.Stamp)
 	}
 	if e, ok := c.Clock(); ok && answer.Stamp != 0 {
-		answer.Outcome.Started = c.clock.Moment(e.Ours(answer.Stamp))
+		out.Started = c.clock.Moment(e.Ours(answer.Stamp))
 	}
-	return *answer.Outcome, nil
+	return out, nil
 }
 
 func (c *Client) do(ctx context.Context, r request, report func(measurement.Progress)) (reply, error) {
