@@ -23,7 +23,7 @@ type Options struct {
 	URL     string      // amqps://USER:PASSWORD@HOST:PORT; amqp:// without TLS
 	TLS     *tls.Config // nil: the system's authorities
 	Address string      // of the queue, as its broker writes it: only this run uses it
-	Run     string      // its name: see seat.CheckName
+	Run     string      // its name: see subject.CheckName
 	Lease   time.Duration
 }
 

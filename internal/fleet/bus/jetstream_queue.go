@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/hopbench/hopbench/internal/fleet/seat"
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 )
 
 // SeatOptions are those of a queue of seats in JetStream.
 type SeatOptions struct {
-	Run      string        // its name: see seat.CheckName
+	Run      string        // its name: see subject.CheckName
 	Lease    time.Duration // after which a seat that nobody renewed goes to another
 	Size     int           // the most seats there are, and the most clients that wait at once
 	Replicas int           // servers that keep each seat: 1, or 3 of a cluster
@@ -69,7 +70,7 @@ type delivered struct {
 // OpenSeats makes the queue of a run, or finds that which there is. The connection stays
 // the caller's.
 func OpenSeats(ctx context.Context, js jetstream.JetStream, o SeatOptions) (*SeatQueue, error) {
-	if err := seat.CheckName(o.Run); err != nil {
+	if err := subject.CheckName(o.Run); err != nil {
 		return nil, fmt.Errorf("queue of seats: run: %w", err)
 	}
 	if o.Lease <= 0 || o.Size < 1 || o.Replicas < 1 {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/fleet/seat"
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 )
 
 // Link is a way to a queue of a broker, and back. All its methods may be called at the same
@@ -49,7 +50,7 @@ type Delivery interface {
 
 // Options are those of a queue of a broker.
 type Options struct {
-	Run   string // its name: see seat.CheckName
+	Run   string // its name: see subject.CheckName
 	Lease time.Duration
 	// Dial makes a link, which says of what it delivered if the broker keeps it no more. A
 	// lease that is shorter than a round trip is a *seat.ShortLeaseError.
@@ -101,7 +102,7 @@ type known struct {
 
 // Open connects to a broker.
 func Open(ctx context.Context, o Options) (*Queue, error) {
-	if err := seat.CheckName(o.Run); err != nil {
+	if err := subject.CheckName(o.Run); err != nil {
 		return nil, fmt.Errorf("queue of seats: run: %w", err)
 	}
 	if o.Lease <= 0 {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 )
 
 // MaxMessage bounds what a message in a queue may have, in bytes: a body in Base64, and
@@ -30,7 +32,7 @@ func (e *ForeignError) Error() string { return fmt.Sprintf("a seat of the run %s
 
 // Encode makes the message that holds a seat of run.
 func Encode(run string, s Seat) ([]byte, error) {
-	if err := CheckName(run); err != nil {
+	if err := subject.CheckName(run); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
 	if err := s.Check(); err != nil {
@@ -57,7 +59,7 @@ func Decode(run string, text []byte) (Seat, error) {
 	if m.Format != format {
 		return Seat{}, fmt.Errorf("read a seat: format %.40q, not %s", m.Format, format)
 	}
-	if err := CheckName(m.Run); err != nil {
+	if err := subject.CheckName(m.Run); err != nil {
 		return Seat{}, fmt.Errorf("read a seat: run: %w", err)
 	}
 	s := Seat{ID: m.ID, Generation: m.Generation, Body: m.Body}

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/fleet/subject"
 )
 
 // Seat is a place for one client at a server.
 type Seat struct {
-	ID         string // a name: see CheckName
+	ID         string // a name: see subject.CheckName
 	Generation uint64 // from 1; each lease of a seat has a generation of its own
 	Body       []byte // what the client needs to know, opaque here; at most MaxBody
 }
@@ -21,7 +23,6 @@ type Seat struct {
 // Bounds of what a seat may be.
 const (
 	MaxBody       = 16 << 10 // bytes
-	MaxName       = 63       // bytes
 	MaxGeneration = 1 << 53  // what every program that reads JSON keeps exactly
 )
 
@@ -33,7 +34,7 @@ func (s Seat) Next() Seat {
 
 // Check says what is wrong with a seat, or nil.
 func (s Seat) Check() error {
-	if err := CheckName(s.ID); err != nil {
+	if err := subject.CheckName(s.ID); err != nil {
 		return fmt.Errorf("seat: %w", err)
 	}
 	if s.Generation < 1 || s.Generation > MaxGeneration {
@@ -41,20 +42,6 @@ func (s Seat) Check() error {
 	}
 	if len(s.Body) > MaxBody {
 		return fmt.Errorf("seat %s: a body of %d bytes, more than %d", s.ID, len(s.Body), MaxBody)
-	}
-	return nil
-}
-
-// CheckName says what is wrong with the name of a seat or a run. None can be a wildcard, or
-// a second word of a subject or an address.
-func CheckName(name string) error {
-	if name == "" || len(name) > MaxName {
-		return fmt.Errorf("a name has 1 to %d characters, and %.70q has %d", MaxName, name, len(name))
-	}
-	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return fmt.Errorf("the name %q has a %q; letters, digits, - and _ are possible", name, c)
-		}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type Options struct {
 	ConnectionString string      // of a shared access policy that may send and listen
 	TLS              *tls.Config // nil: the system's authorities
 	Queue            string      // its name: it is there already, without sessions, and only this run uses it
-	Run              string      // see seat.CheckName
+	Run              string      // see subject.CheckName
 	Lease            time.Duration
 }
 

@@ -1,5 +1,5 @@
-// Package subject says what the agents of a fleet may be called, and on which subjects of
-// NATS each speaks with its coordinator: no two agents share one.
+// Package subject says what the fleets, agents, runs and seats may be called, and on which
+// subjects of NATS each agent speaks with its coordinator: no two agents share one.
 package subject
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxName is the length of the longest name of a fleet or an agent.
+// maxName is the length of the longest name, in bytes.
 const maxName = 63
 
 // keyLength is that of the public half of an nkey: a prefix, 32 bytes and a checksum in
@@ -21,8 +21,8 @@ type Agent struct {
 	Key   string // public half of the nkey that it drew, which it proved to have
 }
 
-// CheckName says why something cannot have a name: a name is one word of a subject and
-// never a wildcard.
+// CheckName says why something cannot have a name: a name is one word of a subject or an
+// address and never a wildcard.
 func CheckName(name string) error {
 	if name == "" || len(name) > maxName || strings.ContainsFunc(name, notInNames) {
 		return fmt.Errorf("%q is no name: write 1 to %d letters, digits, hyphens and underscores", clip(name), maxName)

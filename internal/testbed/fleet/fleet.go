@@ -38,7 +38,7 @@ type Options struct {
 	Samples *collect.Collector
 	// Before is where the paths of the run were in its earlier session, if it has one.
 	Before []result.TestbedPath
-	// Run names the seats of the run in the queue, as seat.CheckName says, the same when the
+	// Run names the seats of the run in the queue, as subject.CheckName says, the same when the
 	// run is resumed; empty for the fleet's name.
 	Run string
 	// Ledger keeps the seats on the disk, nil in memory alone.
