@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,14 +23,21 @@ import (
 // seatServer is a NATS server on loopback.
 func seatServer(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
-	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
 	o.StoreDir = t.TempDir()
-	s, err := server.NewServer(&o)
-	testutil.OK(t, err)
-	s.Start()
+	s := startSeatServer(t, o)
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server is not ready")
 	}
+	return s
+}
+
+// startSeatServer does not wait until it is ready.
+func startSeatServer(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
+	s, err := server.NewServer(&o)
+	testutil.OK(t, err)
+	s.Start()
 	return s
 }
 
@@ -39,14 +46,24 @@ func endSeatServer(s *server.Server) {
 	s.WaitForShutdown()
 }
 
-// seatConnection is one that comes back soon.
+// seatConnection is one that comes back soon, until the test ends.
 func seatConnection(t *testing.T, at string) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(at, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
 	testutil.OK(t, err)
+	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	testutil.OK(t, err)
 	return js
+}
+
+// atAServer is a connection to a server of its own.
+func atAServer(t *testing.T) jetstream.JetStream {
+	t.Helper()
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	return seatConnection(t, s.ClientURL())
 }
 
 // seatBroker is what the suite needs, with connections to one server and one restarted.
@@ -77,13 +94,8 @@ func TestSeatsKeepTheContract(t *testing.T) {
 	leftovers(t)
 	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
 	t.Cleanup(func() { endSeatServer(s) })
-	at, err := url.Parse(s.ClientURL())
-	testutil.OK(t, err)
-	js := seatConnection(t, at.String())
-	t.Cleanup(js.Conn().Close)
-	var port int
-	_, err = fmt.Sscanf(at.Port(), "%d", &port)
-	testutil.OK(t, err)
+	port := s.Addr().(*net.TCPAddr).Port
+	js := seatConnection(t, s.ClientURL())
 	seattest.Run(t, seatBroker(js, testutil.Repeat(1100, 5000), 1, func() error {
 		endSeatServer(s)
 		s = seatServer(t, server.Options{Port: port})
@@ -101,11 +113,7 @@ func seatQueue(t *testing.T, js jetstream.JetStream, lease time.Duration, replic
 
 // What the queue works around. If a server stops doing it, the way around can go.
 func TestJetStreamDoesNotFence(t *testing.T) {
-	leftovers(t)
-	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
-	t.Cleanup(func() { endSeatServer(s) })
-	js := seatConnection(t, s.ClientURL())
-	t.Cleanup(js.Conn().Close)
+	js := atAServer(t)
 	ctx := t.Context()
 	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: "s", Subjects: []string{"s.*"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage})
@@ -137,11 +145,7 @@ func TestJetStreamDoesNotFence(t *testing.T) {
 
 // A server refuses what is not possible, and the queue says what.
 func TestSeatsThatCannotBe(t *testing.T) {
-	leftovers(t)
-	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
-	t.Cleanup(func() { endSeatServer(s) })
-	js := seatConnection(t, s.ClientURL())
-	t.Cleanup(js.Conn().Close)
+	js := atAServer(t)
 	for name, o := range map[string]SeatOptions{
 		"run":          {Run: "a.b", Lease: time.Second, Size: 1, Replicas: 1},
 		"lease":        {Run: "r", Size: 1, Replicas: 1},
@@ -157,11 +161,7 @@ func TestSeatsThatCannotBe(t *testing.T) {
 
 // Refused clients ask again, so that too little room would only be slow.
 func TestSeatsHaveRoom(t *testing.T) {
-	leftovers(t)
-	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
-	t.Cleanup(func() { endSeatServer(s) })
-	js := seatConnection(t, s.ClientURL())
-	t.Cleanup(js.Conn().Close)
+	js := atAServer(t)
 	q, err := OpenSeats(t.Context(), js, SeatOptions{Run: "run", Lease: time.Minute, Size: 20_000, Replicas: 1})
 	testutil.OK(t, err)
 	defer q.Close()
@@ -185,11 +185,7 @@ func (o *offering) Stream(ctx context.Context, name string) (jetstream.Stream, e
 // What is offered while somebody looks whether the stream is there is no sign that the stream has
 // lost something: leases go on. A stream that has is noticed all the same.
 func TestOfferedWhileTheStreamIsLookedFor(t *testing.T) {
-	leftovers(t)
-	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
-	t.Cleanup(func() { endSeatServer(s) })
-	js := seatConnection(t, s.ClientURL())
-	t.Cleanup(js.Conn().Close)
+	js := atAServer(t)
 	slow := &offering{JetStream: js, offer: func() {}}
 	q := seatQueue(t, slow, time.Minute, 1)
 	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "held", Generation: 1}))
@@ -237,11 +233,7 @@ func (l lagging) Info(ctx context.Context, o ...jetstream.StreamInfoOpt) (*jetst
 // A seat that is delivered before the server that leads the stream knows of it is leased all
 // the same: it is not left to nobody for as long as a lease.
 func TestDeliveredBeforeTheStreamHasIt(t *testing.T) {
-	leftovers(t)
-	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
-	t.Cleanup(func() { endSeatServer(s) })
-	js := seatConnection(t, s.ClientURL())
-	t.Cleanup(js.Conn().Close)
+	js := atAServer(t)
 	q := seatQueue(t, js, time.Minute, 1)
 	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "new", Generation: 1}))
 	late := lagging{q.stream, new(atomic.Int64)}
@@ -273,11 +265,7 @@ func (w writing) Publish(ctx context.Context, subject string, data []byte, o ...
 // A generation that two write at the same moment, as its ledger and whoever finds that a lease
 // ran out, is there for both.
 func TestTwoWriteAGeneration(t *testing.T) {
-	leftovers(t)
-	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
-	t.Cleanup(func() { endSeatServer(s) })
-	js := seatConnection(t, s.ClientURL())
-	t.Cleanup(js.Conn().Close)
+	js := atAServer(t)
 	other := writing{js, new(atomic.Int64)}
 	q := seatQueue(t, other, time.Minute, 1)
 	other.times.Store(2)
@@ -292,11 +280,7 @@ func TestTwoWriteAGeneration(t *testing.T) {
 
 // A queue that is removed takes its stream along.
 func TestRemoveSeats(t *testing.T) {
-	leftovers(t)
-	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
-	t.Cleanup(func() { endSeatServer(s) })
-	js := seatConnection(t, s.ClientURL())
-	t.Cleanup(js.Conn().Close)
+	js := atAServer(t)
 	q := seatQueue(t, js, time.Minute, 1)
 	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "a", Generation: 1}))
 	testutil.OK(t, q.Remove(t.Context()))

@@ -54,14 +54,7 @@ func startSeatCluster(t *testing.T, size int, alter ...func(*server.Options)) *s
 	return c
 }
 
-func (c *seatCluster) start(i int) {
-	o := c.options[i]
-	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
-	s, err := server.NewServer(&o)
-	testutil.OK(c.t, err)
-	s.Start()
-	c.servers[i] = s
-}
+func (c *seatCluster) start(i int) { c.servers[i] = startSeatServer(c.t, c.options[i]) }
 
 // urls are those of all servers.
 func (c *seatCluster) urls() string {
@@ -94,7 +87,6 @@ func TestBrokersNATSCluster(t *testing.T) {
 	leftovers(t)
 	c := startSeatCluster(t, 3)
 	js := seatConnection(t, c.urls())
-	t.Cleanup(js.Conn().Close)
 	// All at once: it remembers the stream, and nothing of what was in it.
 	b := seatBroker(js, 5000, 3, func() error {
 		for _, s := range c.servers {
@@ -114,7 +106,6 @@ func TestBrokersNATSClusterElects(t *testing.T) {
 	leftovers(t)
 	c := startSeatCluster(t, 3)
 	js := seatConnection(t, c.urls())
-	t.Cleanup(js.Conn().Close)
 	c.ready(seatBroker(js, 1, 3, nil))
 	for _, s := range c.servers[1:] {
 		endSeatServer(s)
@@ -144,7 +135,6 @@ func TestBrokersNATSClusterAtOneAddress(t *testing.T) {
 	for size, want := range map[int]int{2: 1, 3: 3} {
 		c := startSeatCluster(t, size, func(o *server.Options) { o.Cluster.NoAdvertise = true })
 		js := seatConnection(t, fmt.Sprintf("nats://127.0.0.1:%d", c.options[0].Port))
-		t.Cleanup(js.Conn().Close)
 		q, err := (&Coordinator{conn: js.Conn()}).Seats(t.Context(), SeatOptions{Run: "run", Lease: time.Minute, Size: 1})
 		testutil.OK(t, err)
 		stream, err := js.Stream(t.Context(), q.name)
@@ -162,7 +152,6 @@ func TestBrokersNATSNodeDies(t *testing.T) {
 	leftovers(t)
 	c := startSeatCluster(t, 3)
 	js := seatConnection(t, c.urls())
-	t.Cleanup(js.Conn().Close)
 	c.ready(seatBroker(js, 1, 3, nil))
 	const seats, holders, kills = 200, 20, 4
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
