@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/fleet/seat"
 	"github.com/hopbench/hopbench/internal/fleet/seat/seattest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -245,27 +246,20 @@ func TestAskedTooOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &broker{queues: map[string]*content{}}
 		q, err := b.open(t.Context(), "run", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer q.Close()
 		m := b.of("run")
 		m.slow = true
-		if err := q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}))
 		time.AfterFunc(2*askAgainTime, func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			m.slow = false
 			m.serve()
 		})
-		if _, err := q.Lease(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := q.Offer(t.Context(), seat.Seat{ID: "2", Generation: 1}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = q.Lease(t.Context())
+		testutil.OK(t, err)
+		testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "2", Generation: 1}))
 		synctest.Wait()
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -299,14 +293,10 @@ func TestOfferOverALinkThatEnds(t *testing.T) {
 			links = append(links, l)
 			return l, nil
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer q.Close()
 		links[0].end()
-		if err := q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}))
 		if l, err := q.Lease(t.Context()); err != nil || l.Seat().Generation != 1 || len(links) != 2 {
 			t.Errorf("%v, %v, over %d links", l, err, len(links))
 		}
@@ -335,17 +325,11 @@ func TestOfferEnds(t *testing.T) {
 		q, err := Open(t.Context(), Options{Run: "run", Lease: time.Minute, Dial: func(_ context.Context, lost func(Delivery)) (Link, error) {
 			return cutLink{b.link("run", lost), cut}, nil
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer q.Close()
-		if err := q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "1", Generation: 1}))
 		l, err := q.Lease(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		cut.Store(true)
 		<-l.Lost() // its next generation is to be sent from then on
 		synctest.Wait()
@@ -370,9 +354,7 @@ func TestWhyAConnectionBroke(t *testing.T) {
 			links = append(links, b.link("run", lost))
 			return links[0], nil
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer q.Close()
 		if err := q.Broke(); err != nil {
 			t.Errorf("before it broke: %v", err)
@@ -397,20 +379,14 @@ func TestThousandsThatAnotherRunLeft(t *testing.T) {
 		m := b.of("run")
 		for i := range 5000 {
 			text, err := seat.Encode([]string{"earlier", "run"}[i%2], seat.Seat{ID: strconv.Itoa(i / 2), Generation: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			m.waiting = append(m.waiting, string(text))
 		}
 		q, err := b.open(t.Context(), "run", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer q.Close()
 		for id := range 2500 {
-			if err := q.Offer(t.Context(), seat.Seat{ID: strconv.Itoa(id), Generation: 2}); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: strconv.Itoa(id), Generation: 2}))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -38,12 +38,8 @@ func drawSamples(t *rapid.T) []Sample {
 func sent(t testing.TB, c *Coder, key Key, step time.Duration, s []Sample) []Block {
 	t.Helper()
 	o := NewOutbox(c, 1<<40)
-	if err := o.Acknowledge(0, 1<<40); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Add(key.Trial, key.Seat, key.Attempt, step, s); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, o.Acknowledge(0, 1<<40))
+	testutil.OK(t, o.Add(key.Trial, key.Seat, key.Attempt, step, s))
 	return drain(o)
 }
 

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestSeatsAreBounded(t *testing.T) {
 	good := Seat{ID: "vm-1_A", Generation: 1, Body: make([]byte, MaxBody)}
 	text, err := Encode("run-1", good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(text) > MaxMessage {
 		t.Errorf("the largest seat has %d bytes as a message, more than MaxMessage", len(text))
 	}
@@ -53,9 +53,7 @@ func TestMessagesThatAreNone(t *testing.T) {
 		}
 	}
 	text, err := Encode("other", Seat{ID: "a", Generation: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var foreign *ForeignError
 	if _, err := Decode("r", text); !errors.As(err, &foreign) || foreign.Run != "other" {
 		t.Errorf("a seat of another run: %v", err)
@@ -65,9 +63,7 @@ func TestMessagesThatAreNone(t *testing.T) {
 // What is read is within bounds, and is the same when it is written and read again.
 func FuzzDecode(f *testing.F) {
 	text, err := Encode("r", Seat{ID: "a", Generation: 7, Body: []byte("body")})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	f.Add(text)
 	f.Add([]byte(`{"format":"hopbench.seat/1","run":"r","id":"a","generation":1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -102,18 +98,14 @@ func TestTerm(t *testing.T) {
 		term := NewTerm(10*time.Second, start, func() { ends++ })
 		time.Sleep(6 * time.Second)
 		// Sent 2 s ago: what counts is when it was sent.
-		if err := term.Renew(start.Add(4 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, term.Renew(start.Add(4*time.Second)))
 		time.Sleep(8*time.Second - 1)
 		synctest.Wait()
 		if closed(term.Lost()) || term.Live() != nil {
 			t.Error("lost before its end")
 		}
 		// One that was sent earlier than the last shortens nothing.
-		if err := term.Renew(start); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, term.Renew(start))
 		if err := term.Live(); err != nil {
 			t.Error("an old renewal shortened it")
 		}
