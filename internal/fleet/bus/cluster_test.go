@@ -98,12 +98,7 @@ func TestCluster(t *testing.T) {
 	// Nobody admits anybody yet: an agent waits, and is let in once somebody does.
 	early := c.agent("vm-0", nil)
 	early.Serve = answers
-	states := make(chan error, 64)
-	early.OnState = func(s bus.State, err error) {
-		if s == bus.Away {
-			states <- err
-		}
-	}
+	states := away(&early)
 	start(t, early)
 	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "to admit") {
 		t.Error(err)
@@ -129,32 +124,14 @@ func TestCluster(t *testing.T) {
 	// What an agent may, and may not, is as at the embedded broker.
 	eve, err := c.enter(t, "eve")
 	testutil.OK(t, err)
-	for _, subject := range []string{"hopbench.>", "$SYS.>", "_INBOX.>", ">", "$JS.>", "hopbench-fw-command.*"} {
-		_, err := eve.SubscribeSync(subject)
-		testutil.OK(t, err)
-		testutil.OK(t, eve.Flush())
-		if err := take(t, eve.denied); !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("subscribe to %s: %v", subject, err)
-		}
-	}
-	for _, subject := range []string{"$SYS.REQ.USER.AUTH", "hopbench.fw.coordinator", "$JS.API.INFO", eve.Command(), "_INBOX.x"} {
-		testutil.OK(t, eve.Publish(subject, []byte("x")))
-		testutil.OK(t, eve.Flush())
-		if err := take(t, eve.denied); !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("publish to %s: %v", subject, err)
-		}
-	}
+	eve.mayNotRead(t, "hopbench.>", "$SYS.>", "_INBOX.>", ">", "$JS.>", "hopbench-fw-command.*")
+	eve.mayNotWrite(t, "$SYS.REQ.USER.AUTH", "hopbench.fw.coordinator", "$JS.API.INFO", eve.Command(), "_INBOX.x")
 	if _, err := c.enter(t, "mallory", nats.UserInfo("mallory", "no proof")); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("without the token: %v", err)
 	}
 	second, err := c.enter(t, "vm-0") // the name of another
 	testutil.OK(t, err)
-	_, err = second.SubscribeSync(second.Command())
-	testutil.OK(t, err)
-	testutil.OK(t, second.Flush())
-	if err := take(t, second.denied); !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Errorf("another machine's name: %v", err)
-	}
+	second.mayNotRead(t, second.Command())
 	second.Close() // or it has the name before vm-0 is back, whose server is killed
 
 	// One of three servers is killed.

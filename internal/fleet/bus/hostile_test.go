@@ -60,24 +60,58 @@ func enterAt(t testing.TB, urls string, file join.File, name string, change ...n
 	return s, err
 }
 
+// mayNotRead checks that the broker lets a stranger read none of some subjects.
+func (s *stranger) mayNotRead(t testing.TB, subjects ...string) {
+	t.Helper()
+	for _, subject := range subjects {
+		_, err := s.SubscribeSync(subject)
+		testutil.OK(t, err)
+		s.isDenied(t, "subscribe to "+subject)
+	}
+}
+
+// mayNotWrite checks that the broker lets it write to none of some subjects.
+func (s *stranger) mayNotWrite(t testing.TB, subjects ...string) {
+	t.Helper()
+	for _, subject := range subjects {
+		testutil.OK(t, s.Publish(subject, message(3, 0, 0, "x")))
+		s.isDenied(t, "publish to "+subject)
+	}
+}
+
+// isDenied checks that the broker denies what a stranger does.
+func (s *stranger) isDenied(t testing.TB, what string) {
+	t.Helper()
+	testutil.OK(t, s.Flush())
+	if err := take(t, s.denied); !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
 // message is one of a link as it goes over the wire.
 func message(kind byte, session, number uint64, data string) []byte {
 	m := binary.BigEndian.AppendUint64([]byte{kind}, session)
 	return append(binary.BigEndian.AppendUint64(m, number), data...)
 }
 
+// says has a stranger say that it is there, and gives what it is told.
+func (s *stranger) says(t testing.TB, session uint64, hello string) (told []byte) {
+	t.Helper()
+	var err error
+	s.commands, err = s.SubscribeSync(s.Command())
+	testutil.OK(t, err)
+	testutil.OK(t, s.Publish(s.Join(), message(1, session, 0, hello)))
+	m, err := s.commands.NextMsg(time.Minute)
+	testutil.OK(t, err)
+	return m.Data
+}
+
 // joins says that a stranger is there, by the rules, and waits until it may speak.
 func (s *stranger) joins(t testing.TB, y *yard, session uint64) bus.Arrival {
 	t.Helper()
-	in, err := s.SubscribeSync(s.Command())
-	testutil.OK(t, err)
-	testutil.OK(t, s.Publish(s.Join(), message(1, session, 0, `{"link":2,"version":"test"}`)))
-	m, err := in.NextMsg(time.Minute)
-	testutil.OK(t, err)
-	if m.Data[0] != 2 {
-		t.Fatalf("it is told %q", m.Data)
+	if told := s.says(t, session, `{"link":2,"version":"test"}`); told[0] != 2 {
+		t.Fatalf("it is told %q", told)
 	}
-	s.commands = in
 	return take(t, y.arrived)
 }
 
@@ -107,26 +141,10 @@ func TestCredentialsAreOfOneAgent(t *testing.T) {
 	testutil.OK(t, err)
 	victim, err := y.enter(t, "vm-1")
 	testutil.OK(t, err)
-	for _, subject := range []string{
-		victim.Command(), victim.Event(), victim.Join(), s.Event(), s.Join(), ">", "*", "hopbench.>", "hopbench-fw-command.*", "hopbench-fw-command.>",
-		"_INBOX.>", "$SYS.>", "$JS.>", "hopbench.fw.seat.>",
-	} {
-		_, err := s.SubscribeSync(subject)
-		testutil.OK(t, err)
-		testutil.OK(t, s.Flush())
-		if err := take(t, s.denied); !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("subscribe to %s: %v", subject, err)
-		}
-	}
-	for _, subject := range []string{
-		victim.Command(), victim.Event(), victim.Join(), s.Command(), "_INBOX.x", "$SYS.REQ.SERVER.PING", "$JS.API.INFO", "hopbench.fw.seat.1",
-	} {
-		testutil.OK(t, s.Publish(subject, message(3, 0, 0, "x")))
-		testutil.OK(t, s.Flush())
-		if err := take(t, s.denied); !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("publish to %s: %v", subject, err)
-		}
-	}
+	s.mayNotRead(t, victim.Command(), victim.Event(), victim.Join(), s.Event(), s.Join(),
+		">", "*", "hopbench.>", "hopbench-fw-command.*", "hopbench-fw-command.>", "_INBOX.>", "$SYS.>", "$JS.>", "hopbench.fw.seat.>")
+	s.mayNotWrite(t, victim.Command(), victim.Event(), victim.Join(), s.Command(),
+		"_INBOX.x", "$SYS.REQ.SERVER.PING", "$JS.API.INFO", "hopbench.fw.seat.1")
 }
 
 // A message that comes again, or with a hole before it, ends its session, and nothing of it is
@@ -186,14 +204,9 @@ func TestStreamOfAnother(t *testing.T) {
 	link := s.joins(t, y, 7).Link
 	eve, err := y.enter(t, "eve")
 	testutil.OK(t, err)
-	in, err := eve.SubscribeSync(eve.Command())
-	testutil.OK(t, err)
 	// The name of another's stream begins one of its own.
-	testutil.OK(t, eve.Publish(eve.Join(), message(1, 9, 0, `{"link":2,"version":"test","stream":7,"read":5}`)))
-	m, err := in.NextMsg(time.Minute)
-	testutil.OK(t, err)
-	if m.Data[0] != 2 || len(m.Data) != 17 {
-		t.Errorf("it is told %q", m.Data)
+	if told := eve.says(t, 9, `{"link":2,"version":"test","stream":7,"read":5}`); told[0] != 2 || len(told) != 17 {
+		t.Errorf("it is told %q", told)
 	}
 	if other := take(t, y.arrived); other.Name != "eve" || other.Link == link {
 		t.Errorf("arrived: %+v", other)
@@ -238,12 +251,7 @@ func TestDuplicateNames(t *testing.T) {
 	start(t, y.options("vm-1", links))
 	take(t, y.arrived)
 	o := y.options("vm-1", links)
-	states := make(chan error, 16)
-	o.OnState = func(s bus.State, err error) {
-		if s == bus.Away {
-			states <- err
-		}
-	}
+	states := away(&o)
 	start(t, o)
 	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "another machine of the fleet is called vm-1") {
 		t.Error(err)
@@ -271,12 +279,7 @@ func TestFullFleet(t *testing.T) {
 	}
 	take(t, full)
 	o := y.options("late", nil)
-	states := make(chan error, 16)
-	o.OnState = func(s bus.State, err error) {
-		if s == bus.Away {
-			states <- err
-		}
-	}
+	states := away(&o)
 	start(t, o)
 	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "the fleet is full (max_agents: in the testbed file)") {
 		t.Error(err)
@@ -326,16 +329,11 @@ func TestOtherVersion(t *testing.T) {
 	y := newYard(t)
 	s, err := y.enter(t, "old")
 	testutil.OK(t, err)
-	in, err := s.SubscribeSync(s.Command())
-	testutil.OK(t, err)
-	testutil.OK(t, s.Publish(s.Join(), message(1, 7, 0, `{"link":1,"version":"v9"}`)))
+	if told := s.says(t, 7, `{"link":1,"version":"v9"}`); told[0] != 5 || !strings.Contains(string(told), "use the same hopbench") {
+		t.Errorf("it is told %q", told)
+	}
 	if err := take(t, y.refused); !strings.Contains(err.Error(), "v9, version 1") {
 		t.Error(err)
-	}
-	m, err := in.NextMsg(time.Minute)
-	testutil.OK(t, err)
-	if m.Data[0] != 5 || !strings.Contains(string(m.Data), "use the same hopbench") {
-		t.Errorf("it is told %q", m.Data)
 	}
 	for _, nonsense := range [][]byte{nil, []byte("GET / HTTP/1.1"), message(1, 7, 0, "{"), message(1, 7, 0, `{"link":2,"labels":["x"]}`)} {
 		testutil.OK(t, s.Publish(s.Join(), nonsense))

@@ -121,12 +121,7 @@ func TestExpelled(t *testing.T) {
 	y := newYard(t)
 	links := make(chan io.ReadWriteCloser, 1)
 	o := y.options("vm-1", links)
-	states := make(chan error, 16)
-	o.OnState = func(s bus.State, err error) {
-		if s == bus.Away {
-			states <- err
-		}
-	}
+	states := away(&o)
 	start(t, o)
 	a := take(t, y.arrived)
 	take(t, links)

@@ -72,6 +72,17 @@ func (y *yard) optionsAt(address, name string, links chan<- io.ReadWriteCloser) 
 	}
 }
 
+// away gives why an agent is away, whenever it is.
+func away(o *bus.AgentOptions) <-chan error {
+	why := make(chan error, 64)
+	o.OnState = func(s bus.State, err error) {
+		if s == bus.Away {
+			why <- err
+		}
+	}
+	return why
+}
+
 // start has an agent join until the test ends, or stop is called.
 func start(t testing.TB, o bus.AgentOptions) (stop func() error) {
 	t.Helper()
