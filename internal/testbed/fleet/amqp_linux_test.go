@@ -55,20 +55,19 @@ func seatsAreAt(t *testing.T, broker *amqptest.Broker, q inventory.Queue, earlie
 	}
 	waits(map[string]int{"earlier": 1})
 
-	book := &paper{seats: map[int]ledger.Seat{}}
-	y := yardWith(t, time.Minute, nil, book)
+	y := newYard(t, time.Minute)
+	book := y.book
 	y.Inventory.Queue.AMQP, y.Inventory.Queue.ServiceBus = q.AMQP, q.ServiceBus
-	y.fourMachines(t)
+	y.machines(t, "c1", "c2", "s1", "s2")
 	bed := y.build(t, 2)
-	book.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 1, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 1, Client: "c2", State: ledger.Leased})
+	book.says(t, leased(1, 1, "c1", "s1"), leased(2, 1, "c2", "s2"))
 	testutil.OK(t, bed.Close())
 	testutil.OK(t, y.Close())
 	waits(nil)
 
 	y = yardWith(t, 10*time.Minute, nil, book)
 	y.Inventory.Queue.AMQP, y.Inventory.Queue.ServiceBus = q.AMQP, q.ServiceBus
-	y.fourMachines(t)
+	y.machines(t, "c1", "c2", "s1", "s2")
 	bed = y.build(t, 2)
 	var lost []<-chan struct{}
 	for _, seat := range y.seats.taken {

@@ -1,18 +1,12 @@
 package fleet
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/agent"
-	"github.com/hopbench/hopbench/internal/fleet/bus"
-	"github.com/hopbench/hopbench/internal/fleet/subject"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
@@ -35,20 +29,15 @@ func TestOneWitnessOfMany(t *testing.T) {
 		}
 		return nil
 	}
-	var serving sync.WaitGroup
-	defer serving.Wait()
+	var names []string
 	for _, role := range []string{"client", "server"} {
 		for i := range pairs {
-			near, far := net.Pipe()
-			defer far.Close()
 			name := fmt.Sprintf("%s-%03d", role, i)
-			serving.Go(func() {
-				_ = agent.Serve(context.Background(), far, agent.Options{Lease: 10 * time.Minute, Simulated: y.simulated(name, byte(i), witness)})
-			})
-			y.arrived(bus.Arrival{Agent: subject.Agent{Fleet: "fw", Name: name, Key: name}, Hello: bus.Hello{Version: "test", Labels: []string{"role=" + role}}, Link: near})
+			y.arrives(t, name, "role="+role, y.simulated(name, byte(i), witness))
+			names = append(names, name)
 		}
-		y.joined(t, "role="+role, pairs)
 	}
+	y.joined(t, names...)
 	clients, _ := y.with("role=client")
 	servers, _ := y.with("role=server")
 	b := &Bed{fleet: y.Fleet, ways: y.Inventory.Paths}

@@ -52,7 +52,7 @@ func sleeperIsFenced(t *testing.T) {
 		t.Error("the load of a client that slept through its lease goes on")
 	}
 	wake()
-	y.joined(t, "role=client", 2)
+	y.joined(t, "c1", "c2")
 	clients, _ := y.with("role=client")
 	after := bed.Paths()[0].Pairs[0]
 	if after.Request.Target != before.Request.Target {

@@ -42,12 +42,19 @@ type yard struct {
 	traces func(name string, to netip.AddrPort) []measurement.TraceHop
 	close  func() error
 	events *event.Stream
+	book   *paper // of newYard: its ledger
 }
 
 // Close closes the fleet, once.
 func (y *yard) Close() error { return y.close() }
 
-func newYard(t *testing.T, wait time.Duration) *yard { return yardWith(t, wait, nil, nil) }
+func newYard(t *testing.T, wait time.Duration) *yard {
+	t.Helper()
+	book := &paper{seats: map[int]ledger.Seat{}}
+	y := yardWith(t, wait, nil, book)
+	y.book = book
+	return y
+}
 
 func yardWith(t *testing.T, wait time.Duration, taken *collect.Collector, seats ledger.Keeper) *yard {
 	t.Helper()
@@ -83,8 +90,6 @@ func yardWith(t *testing.T, wait time.Duration, taken *collect.Collector, seats 
 	return y
 }
 
-func twoPairs(t *testing.T) *experiment.Experiment { return pairsOf(t, 2) }
-
 func pairsOf(t *testing.T, pairs int) *experiment.Experiment {
 	t.Helper()
 	e, err := experiment.Load("fw.yaml", fmt.Appendf(nil, `format: hopbench.experiment/1
@@ -103,10 +108,23 @@ tests: [{name: latency, kind: rr, duration: 1s}]
 	return e.OnHosts()
 }
 
-// machine joins until the test ends or stop is called. It has the host part of its addresses,
-// and proves what it is told to.
-func (y *yard) machine(t *testing.T, name, label string, host byte, prove func(probe.Request) error) (stop func()) {
+// machines have machines join that reach whoever they are told to, and wait until they are there.
+func (y *yard) machines(t *testing.T, names ...string) {
 	t.Helper()
+	for _, name := range names {
+		y.machine(t, name, reaches)
+	}
+	y.joined(t, names...)
+}
+
+// machine joins until the test ends or stop is called, and proves what it is told to: a client,
+// as c1, at 10.0.0.11 and 10.0.1.11, or a server, as s1, at 10.0.0.21 and 10.0.1.21.
+func (y *yard) machine(t *testing.T, name string, prove func(probe.Request) error) (stop func()) {
+	t.Helper()
+	label, host := "role=client", 10+name[1]-'0'
+	if name[0] == 's' {
+		label, host = "role=server", 20+name[1]-'0'
+	}
 	coder, err := samples.NewCoder()
 	testutil.OK(t, err)
 	return y.agent(t, name, label, nil, agent.Options{Lease: time.Minute, Samples: samples.NewOutbox(coder, 1<<20), Simulated: y.simulated(name, host, prove)})
@@ -175,12 +193,10 @@ func reaches(probe.Request) error { return nil }
 // path leads; a machine that goes is named, and the next build takes the spare.
 func TestBuild(t *testing.T) {
 	y := newYard(t, time.Minute)
-	y.machine(t, "c2", "role=client", 12, reaches)
-	y.machine(t, "c1", "role=client", 11, reaches)
-	stop := y.machine(t, "s1", "role=server", 21, reaches)
-	y.machine(t, "s2", "role=server", 22, reaches)
+	stop := y.machine(t, "s1", reaches)
+	y.machines(t, "c2", "c1", "s2")
 	var last []Role
-	bed, err := y.Build(t.Context(), twoPairs(t), func(roles []Role) { last = roles })
+	bed, err := y.Build(t.Context(), pairsOf(t, 2), func(roles []Role) { last = roles })
 	testutil.OK(t, err)
 	if len(last) != 2 || !last[0].ready() || !last[1].ready() {
 		t.Errorf("roles %v", last)
@@ -223,8 +239,8 @@ func TestBuild(t *testing.T) {
 		t.Errorf("told %v, %+v", now.Events, now.Fleet)
 	}
 	testutil.OK(t, bed.Close())
-	y.machine(t, "s3", "role=server", 23, reaches)
-	bed, err = y.Build(t.Context(), twoPairs(t), nil)
+	y.machine(t, "s3", reaches)
+	bed, err = y.Build(t.Context(), pairsOf(t, 2), nil)
 	testutil.OK(t, err)
 	if got := bed.Paths()[0].Pairs; got[0].Destination != "s3" || got[1].Destination != "s2" {
 		t.Errorf("pairs %v", got)
@@ -244,12 +260,10 @@ func TestTraced(t *testing.T) {
 		}
 		return hops
 	}
-	for i, name := range []string{"c1", "c2", "s1", "s2"} {
-		y.machine(t, name, map[byte]string{'c': "role=client", 's': "role=server"}[name[0]], byte(11+i), reaches)
-	}
+	y.machines(t, "c1", "c2", "s1", "s2")
 	for _, who := range []string{"", "c2"} {
 		cannot = who
-		bed, err := y.Build(t.Context(), twoPairs(t), nil)
+		bed, err := y.Build(t.Context(), pairsOf(t, 2), nil)
 		testutil.OK(t, err)
 		for i, place := range bed.Info().Paths {
 			pairs := bed.Paths()[i].Pairs
@@ -271,7 +285,7 @@ func TestTraced(t *testing.T) {
 	}
 	y.Inventory.Paths[0].Proof = result.ProofTrace
 	y.Inventory.Paths[1].Expect.Hops = 2
-	_, err := y.Build(t.Context(), twoPairs(t), nil)
+	_, err := y.Build(t.Context(), pairsOf(t, 2), nil)
 	for _, want := range []string{"path direct of c2 to s2: must be proven by a trace, but the trace does not reach it", "path firewall of c1 to s1: a trace shows 3 hops, and `expect:` says 2"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
@@ -282,30 +296,23 @@ func TestTraced(t *testing.T) {
 // Who is missing is named, and what keeps machines from measuring, of all at once.
 func TestBuildFails(t *testing.T) {
 	y := newYard(t, time.Second)
-	y.machine(t, "c1", "role=client", 11, func(probe.Request) error { return errors.New("no route") })
-	for { // however long it takes to join
-		there, changed := y.with("role=client")
-		if len(there) == 1 {
-			break
-		}
-		<-changed
-	}
-	if _, err := y.Build(t.Context(), twoPairs(t), nil); err == nil ||
+	y.machine(t, "c1", func(probe.Request) error { return errors.New("no route") })
+	y.joined(t, "c1")
+	if _, err := y.Build(t.Context(), pairsOf(t, 2), nil); err == nil ||
 		!strings.Contains(err.Error(), "vm1 (role=client): 1 of 2 machines, c1; vm2 (role=server): 0 of 2 machines") {
 		t.Error(err)
 	}
 	y.Inventory.Broker.Wait = time.Minute
-	y.machine(t, "c2", "role=client", 12, func(probe.Request) error { return errors.New("no route") })
-	y.machine(t, "s1", "role=server", 21, reaches)
-	y.machine(t, "s2", "role=server", 22, reaches)
-	_, err := y.Build(t.Context(), twoPairs(t), nil)
+	y.machine(t, "c2", func(probe.Request) error { return errors.New("no route") })
+	y.machines(t, "s1", "s2")
+	_, err := y.Build(t.Context(), pairsOf(t, 2), nil)
 	for _, want := range []string{"machine c1 does not reach s1 at 10.0.0.21:5201: ", "machine c2 does not reach s2 at 10.0.1.22:5201: ", "no route"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}
 	}
 	y.Inventory.Paths[1].Network = netip.MustParsePrefix("10.9.0.0/16")
-	if _, err := y.Build(t.Context(), twoPairs(t), nil); err == nil || !strings.Contains(err.Error(), "path firewall: machine s1 has no address in 10.9.0.0/16") {
+	if _, err := y.Build(t.Context(), pairsOf(t, 2), nil); err == nil || !strings.Contains(err.Error(), "path firewall: machine s1 has no address in 10.9.0.0/16") {
 		t.Error(err)
 	}
 }
@@ -317,7 +324,7 @@ func TestBothLabels(t *testing.T) {
 		m.Name = fmt.Sprint("m", len(y.members))
 		y.members[m.Name] = m
 	}
-	sources, destinations, err := y.gather(t.Context(), twoPairs(t), nil)
+	sources, destinations, err := y.gather(t.Context(), pairsOf(t, 2), nil)
 	testutil.OK(t, err)
 	if sources[0].Name != "m0" || sources[1].Name != "m2" || destinations[0].Name != "m1" || destinations[1].Name != "m3" {
 		t.Errorf("%s to %s, %s to %s", sources[0].Name, destinations[0].Name, sources[1].Name, destinations[1].Name)

@@ -22,14 +22,8 @@ func TestSamples(t *testing.T) {
 	defer taken.Close()
 	y := yardWith(t, time.Minute, taken, st)
 	y.traces = func(string, netip.AddrPort) []measurement.TraceHop { return nil }
-	for i, name := range []string{"c1", "c2", "s1", "s2"} {
-		label := "role=client"
-		if i > 1 {
-			label = "role=server"
-		}
-		y.machine(t, name, label, byte(11+i), reaches)
-	}
-	bed, err := y.Build(t.Context(), twoPairs(t), nil)
+	y.machines(t, "c1", "c2", "s1", "s2")
+	bed, err := y.Build(t.Context(), pairsOf(t, 2), nil)
 	testutil.OK(t, err)
 	defer func() { testutil.OK(t, bed.Close()) }()
 	for attempt := 1; attempt <= 2; attempt++ {

@@ -15,12 +15,11 @@ import (
 // again later: the queue takes the generation that it gave for a repetition, so a later one is
 // offered. Without that the queue would be mute, and opened anew.
 func TestSeatThatNobodyWants(t *testing.T) {
-	book := &paper{seats: map[int]ledger.Seat{}}
-	y := yardWith(t, 5*time.Minute, nil, book)
+	y := newYard(t, 5*time.Minute)
 	var mu sync.Mutex
 	leases := map[string]losable{}
 	opened, returns := 0, false
-	y.through(func(q seat.Queue) seat.Queue {
+	y.through(y.ownQueue, func(q seat.Queue) seat.Queue {
 		opened++
 		return &between{Queue: q, lease: func(ctx context.Context) (seat.Lease, error) {
 			l, err := q.Lease(ctx)
@@ -44,18 +43,16 @@ func TestSeatThatNobodyWants(t *testing.T) {
 			return q.Offer(ctx, s)
 		}}
 	})
-	y.fourMachines(t)
+	y.machines(t, "c1", "c2", "s1", "s2")
 	bed := y.build(t, 2)
 	mu.Lock()
 	returns = true
 	close(leases["2"].lost)
 	mu.Unlock()
 	testutil.OK(t, bed.Begin(t.Context(), "b01"))
-	book.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 1, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 2, Client: "c2", State: ledger.Leased})
+	y.book.says(t, leased(1, 1, "c1", "s1"), leased(2, 2, "c2", "s2"))
 	testutil.OK(t, bed.Begin(t.Context(), "b02"))
-	book.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 3, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 2, Client: "c2", State: ledger.Leased})
+	y.book.says(t, leased(1, 3, "c1", "s1"), leased(2, 2, "c2", "s2"))
 	if opened != 1 {
 		t.Errorf("the queue was opened %d times", opened)
 	}

@@ -62,18 +62,29 @@ func (p *paper) says(t *testing.T, want ...ledger.Seat) {
 	}
 }
 
-// joined waits for members with a label.
-func (y *yard) joined(t *testing.T, label string, n int) {
+// leased is a seat that a client has.
+func leased(id int, generation uint64, client, server string) ledger.Seat {
+	return ledger.Seat{ID: id, Server: server, Generation: generation, Client: client, State: ledger.Leased}
+}
+
+// joined waits for machines, however long they take to join.
+func (y *yard) joined(t *testing.T, names ...string) {
 	t.Helper()
-	for {
-		there, changed := y.with(label)
-		if len(there) >= n {
-			return
+	lacks := func() (string, <-chan struct{}) {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		for _, name := range names {
+			if y.members[name] == nil {
+				return name, y.changed
+			}
 		}
+		return "", nil
+	}
+	for who, changed := lacks(); who != ""; who, changed = lacks() {
 		select {
 		case <-changed:
 		case <-t.Context().Done():
-			t.Fatal("the machines do not join")
+			t.Fatalf("machine %s does not join", who)
 		}
 	}
 }
@@ -88,17 +99,12 @@ func (y *yard) build(t *testing.T, pairs int) *Bed {
 // A dead client's seat goes to a spare, and that of a dead server to another, each in the
 // next generation and with another token. Pairs that are whole stay as they are.
 func TestSeatsOfTheDead(t *testing.T) {
-	book := &paper{seats: map[int]ledger.Seat{}}
-	y := yardWith(t, time.Minute, nil, book)
-	y.machine(t, "c1", "role=client", 11, reaches)
-	stopClient := y.machine(t, "c2", "role=client", 12, reaches)
-	y.machine(t, "c3", "role=client", 13, reaches)
-	stopServer := y.machine(t, "s1", "role=server", 21, reaches)
-	y.machine(t, "s2", "role=server", 22, reaches)
-	y.joined(t, "role=client", 3)
+	y := newYard(t, time.Minute)
+	stopClient, stopServer := y.machine(t, "c2", reaches), y.machine(t, "s1", reaches)
+	y.machines(t, "c1", "c3", "s2")
+	y.joined(t, "c2")
 	bed := y.build(t, 2)
-	book.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 1, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 1, Client: "c2", State: ledger.Leased})
+	y.book.says(t, leased(1, 1, "c1", "s1"), leased(2, 1, "c2", "s2"))
 	first := bed.Paths()[0].Pairs
 	if first[0].Request.Token == first[1].Request.Token {
 		t.Error("two seats have one token")
@@ -107,26 +113,23 @@ func TestSeatsOfTheDead(t *testing.T) {
 	<-bed.Done()
 	testutil.OK(t, bed.Close())
 	bed = y.build(t, 2)
-	book.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 1, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 2, Client: "c3", State: ledger.Leased})
+	y.book.says(t, leased(1, 1, "c1", "s1"), leased(2, 2, "c3", "s2"))
 	second := bed.Paths()[0].Pairs
 	if second[0].Request.Token != first[0].Request.Token || second[1].Request.Token == first[1].Request.Token || second[1].String() != "c3 to s2" {
 		t.Errorf("pairs %v after %v", second, first)
 	}
-	y.machine(t, "s3", "role=server", 23, reaches)
-	y.joined(t, "role=server", 3)
+	y.machines(t, "s3")
 	stopServer()
 	<-bed.Done()
 	testutil.OK(t, bed.Close())
 	bed = y.build(t, 2)
-	book.says(t, ledger.Seat{ID: 1, Server: "s3", Generation: 2, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 2, Client: "c3", State: ledger.Leased})
+	y.book.says(t, leased(1, 2, "c1", "s3"), leased(2, 2, "c3", "s2"))
 	testutil.OK(t, bed.Close())
 	testutil.OK(t, y.Close())
 	if got := y.Stopped(); !slices.Equal(got, []string{"c2", "s1"}) {
 		t.Errorf("%v stopped, not c2 and s1", got)
 	}
-	book.says(t, ledger.Seat{ID: 1, Server: "s3", Generation: 2, State: ledger.Done}, ledger.Seat{ID: 2, Server: "s2", Generation: 2, State: ledger.Done})
+	y.book.says(t, ledger.Seat{ID: 1, Server: "s3", Generation: 2, State: ledger.Done}, ledger.Seat{ID: 2, Server: "s2", Generation: 2, State: ledger.Done})
 }
 
 // sleeper is a machine that can sleep.
@@ -166,14 +169,13 @@ const shortestLease = 3 * time.Second
 
 // The seat of a client that sleeps goes to a spare; awake, it is a spare itself.
 func TestAsleep(t *testing.T) {
-	book := &paper{seats: map[int]ledger.Seat{}}
-	y := yardWith(t, time.Minute, nil, book)
+	y := newYard(t, time.Minute)
 	y.Inventory.Queue.Lease = shortestLease
 	s := &sleeper{}
 	y.agent(t, "c1", "role=client", s.link, agent.Options{Lease: time.Minute, Simulated: y.simulated("c1", 11, reaches)})
-	y.machine(t, "s1", "role=server", 21, reaches)
+	y.machine(t, "s1", reaches)
 	bed := y.build(t, 1)
-	y.machine(t, "c2", "role=client", 12, reaches)
+	y.machine(t, "c2", reaches)
 	wake := s.sleeps()
 	t.Cleanup(wake)
 	for bed.Paths()[0].Pairs[0].Source == "c1" {
@@ -184,11 +186,11 @@ func TestAsleep(t *testing.T) {
 		testutil.OK(t, bed.Close())
 		bed = y.build(t, 1)
 	}
-	if got := book.copy().seats[1]; got.Client != "c2" || got.Generation < 2 || got.State != ledger.Leased {
+	if got := y.book.copy().seats[1]; got.Client != "c2" || got.Generation < 2 || got.State != ledger.Leased {
 		t.Errorf("the ledger says %+v", got)
 	}
 	wake()
-	y.joined(t, "role=client", 2)
+	y.joined(t, "c1", "c2")
 	testutil.OK(t, bed.Close())
 }
 
@@ -221,29 +223,18 @@ func (b *between) Emptied() <-chan struct{} {
 	return b.Queue.Emptied()
 }
 
-// through has the queue of a fleet be what wrap makes of it.
-func (y *yard) through(wrap func(seat.Queue) seat.Queue) {
+// opens opens a queue.
+type opens func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error)
+
+// through has the queue of a fleet be what wrap makes of one that is opened.
+func (y *yard) through(open opens, wrap func(seat.Queue) seat.Queue) {
 	y.openQueue = func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-		q, err := y.ownQueue(ctx, run, lease)
+		q, err := open(ctx, run, lease)
 		if err != nil {
 			return nil, err
 		}
 		return wrap(q), nil
 	}
-}
-
-// fourMachines are two for each end.
-func (y *yard) fourMachines(t *testing.T) {
-	t.Helper()
-	for i, name := range []string{"c1", "c2", "s1", "s2"} {
-		label := "role=client"
-		if i > 1 {
-			label = "role=server"
-		}
-		y.machine(t, name, label, byte(11+i), reaches)
-	}
-	y.joined(t, "role=client", 2)
-	y.joined(t, "role=server", 2)
 }
 
 // A coordinator that was killed left seats in the queue, leased and not. The one that goes on
@@ -253,37 +244,28 @@ func TestGoesOn(t *testing.T) {
 	open := func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
 		return outside.bus.Seats(ctx, bus.SeatOptions{Run: run, Lease: lease, Size: 100, Replicas: 1})
 	}
-	book := &paper{seats: map[int]ledger.Seat{}}
-	killed := yardWith(t, time.Minute, nil, book)
-	killed.openQueue = func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-		q, err := open(ctx, run, lease)
-		if err != nil {
-			return nil, err
-		}
+	killed := newYard(t, time.Minute)
+	killed.through(open, func(q seat.Queue) seat.Queue {
 		return &between{Queue: q, lease: func(ctx context.Context) (seat.Lease, error) {
 			l, err := q.Lease(ctx)
 			if err != nil {
 				return nil, err
 			}
 			return left{l}, nil
-		}}, nil
-	}
-	killed.fourMachines(t)
+		}}
+	})
+	killed.machines(t, "c1", "c2", "s1", "s2")
 	bed := killed.build(t, 2)
 	tokens := []string{bed.Paths()[0].Pairs[0].Request.Token, bed.Paths()[0].Pairs[1].Request.Token}
 	testutil.OK(t, bed.Close())
-	atDeath := book.copy()
+	atDeath := killed.book.copy()
 	testutil.OK(t, killed.Close())
 
 	y := yardWith(t, time.Minute, nil, atDeath)
 	var offered []seat.Seat
 	leasedEarly := false
 	var mu sync.Mutex
-	y.openQueue = func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-		q, err := open(ctx, run, lease)
-		if err != nil {
-			return nil, err
-		}
+	y.through(open, func(q seat.Queue) seat.Queue {
 		return &between{Queue: q, offer: func(ctx context.Context, s seat.Seat) error {
 			mu.Lock()
 			offered = append(offered, s)
@@ -294,12 +276,11 @@ func TestGoesOn(t *testing.T) {
 			leasedEarly = leasedEarly || len(offered) < 2
 			mu.Unlock()
 			return q.Lease(ctx)
-		}}, nil
-	}
-	y.fourMachines(t)
+		}}
+	})
+	y.machines(t, "c1", "c2", "s1", "s2")
 	bed = y.build(t, 2)
-	atDeath.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 2, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 2, Client: "c2", State: ledger.Leased})
+	atDeath.says(t, leased(1, 2, "c1", "s1"), leased(2, 2, "c2", "s2"))
 	mu.Lock()
 	if leasedEarly || len(offered) != 2 || offered[0].Generation != 2 || offered[1].Generation != 2 {
 		t.Errorf("offered %v; leased before that: %v", offered, leasedEarly)
@@ -322,10 +303,9 @@ func (left) Done(context.Context) error { return nil }
 // again is named.
 func TestTwoCoordinators(t *testing.T) {
 	for times, want := range map[int]string{1: "", 100: "another coordinator works on the same run"} {
-		book := &paper{seats: map[int]ledger.Seat{}}
-		y := yardWith(t, time.Minute, nil, book)
+		y := newYard(t, time.Minute)
 		more := times
-		y.through(func(q seat.Queue) seat.Queue {
+		y.through(y.ownQueue, func(q seat.Queue) seat.Queue {
 			return &between{Queue: q, offer: func(ctx context.Context, s seat.Seat) error {
 				if more > 0 {
 					more--
@@ -334,11 +314,11 @@ func TestTwoCoordinators(t *testing.T) {
 				return q.Offer(ctx, s)
 			}}
 		})
-		y.fourMachines(t)
+		y.machines(t, "c1", "c2", "s1", "s2")
 		bed, err := y.Build(t.Context(), pairsOf(t, 1), nil)
 		if want == "" {
 			testutil.OK(t, err)
-			book.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 3, Client: "c1", State: ledger.Leased})
+			y.book.says(t, leased(1, 3, "c1", "s1"))
 			testutil.OK(t, bed.Close())
 		} else if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
@@ -348,9 +328,8 @@ func TestTwoCoordinators(t *testing.T) {
 
 // Seats that a broker has lost before anybody had them are offered again.
 func TestQueueLosesItsSeats(t *testing.T) {
-	book := &paper{seats: map[int]ledger.Seat{}}
-	y := yardWith(t, time.Minute, nil, book)
-	y.through(func(q seat.Queue) seat.Queue {
+	y := newYard(t, time.Minute)
+	y.through(y.ownQueue, func(q seat.Queue) seat.Queue {
 		emptied := make(chan struct{}, 1)
 		return &between{Queue: q, emptied: emptied, offer: func(ctx context.Context, s seat.Seat) error {
 			if s.Generation == 1 {
@@ -363,10 +342,10 @@ func TestQueueLosesItsSeats(t *testing.T) {
 			return q.Offer(ctx, s)
 		}}
 	})
-	y.fourMachines(t)
+	y.machines(t, "c1", "c2", "s1", "s2")
 	bed := y.build(t, 2)
 	for id := 1; id <= 2; id++ {
-		if got := book.copy().seats[id]; got.State != ledger.Leased || got.Generation < 2 {
+		if got := y.book.copy().seats[id]; got.State != ledger.Leased || got.Generation < 2 {
 			t.Errorf("the ledger says %+v", got)
 		}
 	}
@@ -375,30 +354,26 @@ func TestQueueLosesItsSeats(t *testing.T) {
 
 // A queue that takes seats and gives none is opened anew.
 func TestMuteQueue(t *testing.T) {
-	book := &paper{seats: map[int]ledger.Seat{}}
-	y := yardWith(t, time.Minute, nil, book)
+	y := newYard(t, time.Minute)
 	opened := 0
-	y.openQueue = func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-		q, err := y.ownQueue(ctx, run, lease)
-		if opened++; err != nil || opened > 1 {
-			return q, err
+	y.through(y.ownQueue, func(q seat.Queue) seat.Queue {
+		if opened++; opened > 1 {
+			return q
 		}
-		return &between{Queue: q, lease: func(context.Context) (seat.Lease, error) { return nil, errMute }}, nil
-	}
-	y.fourMachines(t)
+		return &between{Queue: q, lease: func(context.Context) (seat.Lease, error) { return nil, errMute }}
+	})
+	y.machines(t, "c1", "c2", "s1", "s2")
 	bed := y.build(t, 2)
-	book.says(t, ledger.Seat{ID: 1, Server: "s1", Generation: 2, Client: "c1", State: ledger.Leased},
-		ledger.Seat{ID: 2, Server: "s2", Generation: 2, Client: "c2", State: ledger.Leased})
+	y.book.says(t, leased(1, 2, "c1", "s1"), leased(2, 2, "c2", "s2"))
 	testutil.OK(t, bed.Close())
 }
 
 // A lease that is lost although its client is well, as when the queue's broker starts again,
 // is taken anew before the next trial, in the next generation.
 func TestLeaseLost(t *testing.T) {
-	book := &paper{seats: map[int]ledger.Seat{}}
-	y := yardWith(t, time.Minute, nil, book)
+	y := newYard(t, time.Minute)
 	var last seat.Lease
-	y.through(func(q seat.Queue) seat.Queue {
+	y.through(y.ownQueue, func(q seat.Queue) seat.Queue {
 		return &between{Queue: q, lease: func(ctx context.Context) (seat.Lease, error) {
 			l, err := q.Lease(ctx)
 			if err == nil {
@@ -407,7 +382,7 @@ func TestLeaseLost(t *testing.T) {
 			return l, err
 		}}
 	})
-	y.fourMachines(t)
+	y.machines(t, "c1", "c2", "s1", "s2")
 	bed := y.build(t, 1)
 	token := bed.Paths()[0].Pairs[0].Request.Token
 	testutil.OK(t, bed.Begin(t.Context(), "b01"))
@@ -424,7 +399,7 @@ func TestLeaseLost(t *testing.T) {
 	if got := bed.Paths()[0].Pairs[0]; got.Request.Token == token || got.String() != "c1 to s1" {
 		t.Errorf("pair %+v", got)
 	}
-	if got := book.copy().seats[1]; got.Generation < 2 || got.Client != "c1" {
+	if got := y.book.copy().seats[1]; got.Generation < 2 || got.Client != "c1" {
 		t.Errorf("the ledger says %+v", got)
 	}
 	select {
@@ -451,15 +426,15 @@ func TestLeaseLost(t *testing.T) {
 // refused and named.
 func TestLeaseTooShort(t *testing.T) {
 	y := newYard(t, time.Minute)
-	y.fourMachines(t)
+	y.machines(t, "c1", "c2", "s1", "s2")
 	y.Inventory.Queue.Lease = shortestLease - 1
 	if _, err := y.Build(t.Context(), pairsOf(t, 1), nil); err == nil || !strings.Contains(err.Error(), "write lease: 3s or more") {
 		t.Error(err)
 	}
 	y = newYard(t, time.Minute)
-	y.fourMachines(t)
+	y.machines(t, "c1", "c2", "s1", "s2")
 	short := &seat.ShortLeaseError{Lease: time.Second, RoundTrip: 2 * time.Second}
-	y.through(func(q seat.Queue) seat.Queue {
+	y.through(y.ownQueue, func(q seat.Queue) seat.Queue {
 		return &between{Queue: q, lease: func(context.Context) (seat.Lease, error) { return nil, short }}
 	})
 	if _, err := y.Build(t.Context(), pairsOf(t, 1), nil); !errors.Is(err, short) {
@@ -477,15 +452,13 @@ func TestUnfit(t *testing.T) {
 		}
 		return nil
 	}
-	y.machine(t, "c1", "role=client", 11, lies)
-	y.machine(t, "c2", "role=client", 12, lies)
-	y.machine(t, "s1", "role=server", 21, reaches)
-	y.machine(t, "s2", "role=server", 22, reaches)
+	y.machine(t, "c1", lies)
+	y.machine(t, "c2", lies)
+	y.machines(t, "s1", "s2")
 	if _, err := y.Build(t.Context(), pairsOf(t, 2), nil); err == nil || !strings.Contains(err.Error(), "path firewall: machine c1 does not reach s1 at 10.0.1.21:5201: ") {
 		t.Error(err)
 	}
-	y.machine(t, "s3", "role=server", 23, reaches)
-	y.joined(t, "role=server", 3)
+	y.machines(t, "s3")
 	bed := y.build(t, 2)
 	if got := bed.Paths()[1].Pairs; got[0].String() != "c1 to s3" || got[1].String() != "c2 to s2" {
 		t.Errorf("pairs %v", got)
@@ -494,12 +467,9 @@ func TestUnfit(t *testing.T) {
 	testutil.OK(t, bed.Close())
 
 	y = newYard(t, time.Minute)
-	y.machine(t, "c1", "role=client", 11, func(probe.Request) error { return errors.New("no route to host") })
-	y.machine(t, "c2", "role=client", 12, reaches)
-	y.machine(t, "c3", "role=client", 13, reaches)
-	y.machine(t, "s1", "role=server", 21, reaches)
-	y.machine(t, "s2", "role=server", 22, reaches)
-	y.joined(t, "role=client", 3)
+	y.machine(t, "c1", func(probe.Request) error { return errors.New("no route to host") })
+	y.machines(t, "c2", "c3", "s1", "s2")
+	y.joined(t, "c1")
 	bed = y.build(t, 2)
 	if got := bed.Paths()[1].Pairs; got[0].String() != "c3 to s1" || got[1].String() != "c2 to s2" {
 		t.Errorf("pairs %v", got)
@@ -547,6 +517,21 @@ func (y *yard) noted(t *testing.T, want string) {
 	}
 }
 
+// arrives has a machine join over no broker, until the test ends or its link is closed.
+func (y *yard) arrives(t *testing.T, name, label string, m *agent.Simulation) (link io.Closer) {
+	near, far := net.Pipe()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		_ = agent.Serve(context.Background(), far, agent.Options{Lease: 10 * time.Minute, Simulated: m})
+	})
+	t.Cleanup(func() {
+		_ = far.Close()
+		serving.Wait()
+	})
+	y.arrived(bus.Arrival{Agent: subject.Agent{Fleet: "fw", Name: name, Key: name}, Hello: bus.Hello{Version: "test", Labels: []string{label}}, Link: near})
+	return far
+}
+
 // All clients of one queue are served, each with a seat of its own, and the ledger is on the
 // disk; some that die are replaced.
 func TestSeatsOfThousands(t *testing.T) {
@@ -561,17 +546,10 @@ func TestSeatsOfThousands(t *testing.T) {
 	e := pairsOf(t, 2)
 	e.Pairs = pairs
 	links := map[string]io.Closer{}
-	var serving sync.WaitGroup
-	defer serving.Wait()
 	join := func(name, label string, i int) {
-		near, far := net.Pipe()
-		links[name] = far
 		m := y.simulated(name, 1, reaches)
 		m.Hello.Interfaces[0].Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})}
-		serving.Go(func() {
-			_ = agent.Serve(context.Background(), far, agent.Options{Lease: 10 * time.Minute, Simulated: m})
-		})
-		y.arrived(bus.Arrival{Agent: subject.Agent{Fleet: "fw", Name: name, Key: name}, Hello: bus.Hello{Version: "test", Labels: []string{label}}, Link: near})
+		links[name] = y.arrives(t, name, label, m)
 	}
 	y.Inventory.Paths[0].Network, y.Inventory.Paths[1].Network = netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("10.1.0.0/16")
 	for i := range pairs + dead {
@@ -580,11 +558,6 @@ func TestSeatsOfThousands(t *testing.T) {
 			join(fmt.Sprintf("s%05d", i), "role=server", i)
 		}
 	}
-	defer func() {
-		for _, l := range links {
-			_ = l.Close()
-		}
-	}()
 	for _, died := range []int{0, dead} {
 		for i := range died {
 			testutil.OK(t, links[fmt.Sprintf("c%05d", 3*i)].Close())
