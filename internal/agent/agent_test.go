@@ -29,13 +29,19 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
+// serving runs an agent, and gives its coordinator's end of the connection and how it ended.
+func serving(o Options) (near net.Conn, ended <-chan error) {
+	near, far := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), far, o) }()
+	return near, done
+}
+
 // start runs an agent and returns its coordinator's client. The agent must end
 // by itself, without an error, when the client closes.
 func start(t *testing.T) *Client {
 	t.Helper()
-	near, far := net.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- Serve(context.Background(), far, Options{}) }()
+	near, done := serving(Options{})
 	c := NewClient(near)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -202,9 +208,7 @@ func TestCancel(t *testing.T) {
 func TestCoordinatorVanishes(t *testing.T) {
 	far := start(t)
 	target := listen(t, far, testToken)
-	near, control := net.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- Serve(context.Background(), control, Options{}) }()
+	near, done := serving(Options{})
 	c := NewClient(near)
 	result := make(chan error, 1)
 	request := probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 3000}}
@@ -264,9 +268,7 @@ func TestGarbageFromCoordinator(t *testing.T) {
 		"unknown to cancel": {[]byte{byte(protocol.TypeAgentCancel), 0, 0, 0, 0, 0, 0, 2, '{', '}'}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			near, far := net.Pipe()
-			done := make(chan error, 1)
-			go func() { done <- Serve(context.Background(), far, Options{}) }()
+			near, done := serving(Options{})
 			drained := make(chan struct{})
 			go func() { defer close(drained); _, _ = io.Copy(io.Discard, near) }()
 			_, _ = near.Write(c.bytes) // the agent may have ended before the last byte

@@ -160,9 +160,7 @@ func TestSamplesOutOfTurn(t *testing.T) {
 		t.Errorf("asked for samples: %v", err)
 	}
 	for name, k := range map[string]Kept{"never sent": {Run: "r", Seq: 1}, "without a run": {Credit: 1}, "negative": {Run: "r", Credit: -1}} {
-		near, far := net.Pipe()
-		done := make(chan error, 1)
-		go func() { done <- Serve(context.Background(), far, Options{Lease: longLease, Samples: outbox(t)}) }()
+		near, done := serving(Options{Lease: longLease, Samples: outbox(t)})
 		c, err := Connect(testContext(t), near)
 		testutil.OK(t, err)
 		testutil.OK(t, c.SayKept(k))

@@ -26,9 +26,7 @@ func remote(t *testing.T, o Options) *Client {
 	if o.Lease == 0 {
 		o.Lease = longLease
 	}
-	near, far := net.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- Serve(context.Background(), far, o) }()
+	near, done := serving(o)
 	c, err := Connect(testContext(t), near)
 	testutil.OK(t, err)
 	t.Cleanup(func() {
@@ -62,9 +60,7 @@ func TestHello(t *testing.T) {
 
 // Coordinator and agent of different versions say so, with both versions.
 func TestAnotherVersion(t *testing.T) {
-	near, far := net.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- Serve(context.Background(), far, Options{Lease: longLease}) }()
+	near, done := serving(Options{Lease: longLease})
 	c := NewClient(near)
 	for _, r := range []request{
 		{Op: opHello, Hello: &helloRequest{Protocol: 99, Version: "v9.9"}},
@@ -83,7 +79,6 @@ func TestAnotherVersion(t *testing.T) {
 // A coordinator that may not have the agent's host is told why, and can do nothing; one that
 // may has it until the agent has ended all it does.
 func TestClaim(t *testing.T) {
-	near, far := net.Pipe()
 	claims, held := 0, false
 	o := Options{Lease: longLease, Claim: func(_ context.Context, coordinator string) (func(), error) {
 		if claims++; claims == 1 {
@@ -92,8 +87,7 @@ func TestClaim(t *testing.T) {
 		held = true
 		return func() { held = false }, nil
 	}}
-	done := make(chan error, 1)
-	go func() { done <- Serve(context.Background(), far, o) }()
+	near, done := serving(o)
 	c := NewClient(near)
 	hello := request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion, Coordinator: "me"}}
 	_, err := c.do(testContext(t), hello, nil)
@@ -122,9 +116,7 @@ func TestClaim(t *testing.T) {
 func TestLeaseEnds(t *testing.T) {
 	testutil.Longer(t, func(factor float64) (lacking string) {
 		lease := time.Duration(factor * float64(300*time.Millisecond))
-		near, far := net.Pipe()
-		ended := make(chan error, 1)
-		go func() { ended <- Serve(context.Background(), far, Options{Lease: lease}) }()
+		near, ended := serving(Options{Lease: lease})
 		c := NewClient(near) // which keeps up no lease
 		_, err := c.do(testContext(t), request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion}}, nil)
 		var at netip.AddrPort
@@ -154,9 +146,7 @@ func TestLeaseEnds(t *testing.T) {
 func TestLeaseIsKeptUp(t *testing.T) {
 	testutil.Longer(t, func(factor float64) (lacking string) {
 		lease := time.Duration(factor * float64(500*time.Millisecond))
-		near, far := net.Pipe()
-		ended := make(chan error, 1)
-		go func() { ended <- Serve(context.Background(), far, Options{Lease: lease}) }()
+		near, ended := serving(Options{Lease: lease})
 		c, err := Connect(testContext(t), near)
 		if err == nil {
 			select {

@@ -94,11 +94,7 @@ func TestLateResults(t *testing.T) {
 	box := outbox(t)
 	session := func(run string, do func(*Client, <-chan SeatResult)) {
 		t.Helper()
-		near, far := net.Pipe()
-		done := make(chan error, 1)
-		go func() {
-			done <- Serve(context.Background(), far, Options{Lease: longLease, Samples: box, Simulated: pretender()})
-		}()
+		near, done := serving(Options{Lease: longLease, Samples: box, Simulated: pretender()})
 		c, err := Connect(testContext(t), near)
 		testutil.OK(t, err)
 		late := make(chan SeatResult, 16)
