@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/bench/internal/program"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/testbed/labtest"
 )
 
@@ -53,20 +54,14 @@ func main() {
 	if len(os.Args) > 1 {
 		role = os.Args[1]
 	}
-	switch role {
-	case machinesRole:
-		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return machines(ctx, arguments[1:]) })
-	case oneRole:
-		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return one(ctx, arguments[1:]) })
-	case backRole:
-		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return back(ctx, arguments[1:]) })
-	case labRole:
-		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return inLab(ctx, arguments[1:]) })
-	case timedRole:
-		program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return timed(ctx, arguments[1:]) })
-	default:
+	do := map[string]func(context.Context, []string) error{
+		machinesRole: machines, oneRole: one, backRole: back, labRole: inLab, timedRole: timed,
+	}[role]
+	if do == nil {
 		program.Main("fleet", run)
+		return
 	}
+	program.Main("fleet "+role, func(ctx context.Context, arguments []string) error { return do(ctx, arguments[1:]) })
 }
 
 // row is what was measured with a number of machines. What was not reached is 0.
@@ -86,8 +81,8 @@ type row struct {
 func (r row) cells() string {
 	cells := []string{
 		strconv.Itoa(r.Machines), shown("%.2f s", r.Joined), shown("%.2f s", r.Paired),
-		shown("%.2f ms", 1e3*median(r.Told)), shown("%.2f ms", 1e3*largest(r.Told)),
-		shown("%.2f ms", 1e3*median(r.Spreads)), shown("%.2f ms", 1e3*largest(r.Spreads)),
+		shown("%.2f ms", 1e3*statistics.Median(r.Told)), shown("%.2f ms", 1e3*largest(r.Told)),
+		shown("%.2f ms", 1e3*statistics.Median(r.Spreads)), shown("%.2f ms", 1e3*largest(r.Spreads)),
 		strconv.Itoa(r.StartedLate), shown("%.0f", r.Samples), shown("%.2f s", r.Back),
 		shown("%.0f MiB", float64(r.Memory)/(1<<20)), shown("%.0f MiB", float64(r.MemoryPeak)/(1<<20)), shown("%.0f %%", 100*r.ProcessorSeconds/r.Took),
 	}

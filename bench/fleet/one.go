@@ -393,14 +393,6 @@ func (s *seen) Run(ctx context.Context, r probe.Request, progress func(measureme
 	return out, err
 }
 
-func median(all []float64) float64 {
-	sorted := slices.Sorted(slices.Values(all))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[len(sorted)/2]
-}
-
 func largest(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
