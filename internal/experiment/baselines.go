@@ -51,10 +51,7 @@ func (l *loader) contrasts(files []FileContrast) []result.Contrast {
 
 // pair checks the two paths of a comparison and gives the second.
 func (l *loader) pair(path, baseline *strict.NameText, what string) string {
-	var names []*strict.NameText
-	for i := range l.file.Paths {
-		names = append(names, &l.file.Paths[i].Name)
-	}
+	names := l.pathNames()
 	l.Refers(path, "path of "+what, "path", names)
 	l.Refers(baseline, "baseline of "+what, "path", names)
 	reference := cmp.Or(*baseline, l.file.Baseline)

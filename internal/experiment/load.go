@@ -174,16 +174,11 @@ func (l *loader) size(field *strict.SizeText, least, most int64) int {
 // something.
 func (l *loader) names() {
 	f := l.file
-	var endpoints, paths, tests []*strict.NameText
+	var endpoints []*strict.NameText
 	for i := range f.Endpoints {
 		endpoints = append(endpoints, &f.Endpoints[i].Name)
 	}
-	for i := range f.Paths {
-		paths = append(paths, &f.Paths[i].Name)
-	}
-	for i := range f.Tests {
-		tests = append(tests, &f.Tests[i].Name)
-	}
+	paths, tests := l.pathNames(), l.testNames()
 	l.Unique("endpoint", endpoints)
 	l.Unique("path", paths)
 	l.Unique("test", tests)
@@ -194,6 +189,20 @@ func (l *loader) names() {
 		l.Wrong(&f.Destination, "name the other endpoint", "destination %q is the source too", f.Destination)
 	}
 	l.trialNames(paths, tests)
+}
+
+func (l *loader) pathNames() (names []*strict.NameText) {
+	for i := range l.file.Paths {
+		names = append(names, &l.file.Paths[i].Name)
+	}
+	return names
+}
+
+func (l *loader) testNames() (names []*strict.NameText) {
+	for i := range l.file.Tests {
+		names = append(names, &l.file.Tests[i].Name)
+	}
+	return names
 }
 
 // trialNames checks that no two cells of a block would get the same trial id:
@@ -229,13 +238,7 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 	for _, sentence := range f.Open {
 		p.Open = append(p.Open, string(sentence))
 	}
-	var paths, tests []*strict.NameText
-	for i := range l.file.Paths {
-		paths = append(paths, &l.file.Paths[i].Name)
-	}
-	for i := range l.file.Tests {
-		tests = append(tests, &l.file.Tests[i].Name)
-	}
+	paths, tests := l.pathNames(), l.testNames()
 	for i := range f.Figures {
 		figure := &f.Figures[i]
 		what := fmt.Sprintf("figure %d", i+1)

@@ -62,11 +62,7 @@ func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
 			"path %q has hops, a tunnel or an attachment of its own and is a variant of %q", f.Name, f.VariantOf)
 		return
 	}
-	var names []*strict.NameText
-	for i := range files {
-		names = append(names, &files[i].Name)
-	}
-	l.Refers(&f.VariantOf, "variant_of", "path", names)
+	l.Refers(&f.VariantOf, "variant_of", "path", l.pathNames())
 	p.VariantOf, p.Settle = string(f.VariantOf), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
 	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.VariantOf })
 	switch {
