@@ -309,13 +309,18 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 	if f.Value == "" {
 		return 0
 	}
-	value, err := quantity.ParseValue(metric.Unit, string(f.Value))
+	return l.value(&f.Value, metric, string(f.Value))
+}
+
+// value reads a number in the unit of its metric.
+func (l *loader) value(field any, metric measurement.Metric, text string) float64 {
+	v, err := quantity.ParseValue(metric.Unit, text)
 	var unit *quantity.UnitError
 	switch {
 	case errors.As(err, &unit):
-		l.Wrong(&f.Value, unit.Remedy, "value of %s: %s", f.Metric, unit.Problem)
+		l.Wrong(field, unit.Remedy, "value of %s: %s", metric.Name, unit.Problem)
 	case err != nil:
-		l.Wrong(&f.Value, "", "value of %s: %v", f.Metric, err)
+		l.Wrong(field, "", "value of %s: %v", metric.Name, err)
 	}
-	return value
+	return v
 }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -198,19 +197,6 @@ func (p *publishedLoader) numbers(f *filePublishedNumber) []result.PublishedNumb
 		out[0].Printed = string(f.Printed)
 	}
 	return out
-}
-
-// value reads a number in the unit of its metric.
-func (p *publishedLoader) value(field any, metric measurement.Metric, text string) float64 {
-	v, err := quantity.ParseValue(metric.Unit, text)
-	var unit *quantity.UnitError
-	switch {
-	case errors.As(err, &unit):
-		p.Wrong(field, unit.Remedy, "value of %s: %s", metric.Name, unit.Problem)
-	case err != nil:
-		p.Wrong(field, "", "value of %s: %v", metric.Name, err)
-	}
-	return v
 }
 
 func (p *publishedLoader) metricNames() []string {
