@@ -32,8 +32,6 @@ const (
 	// maxSettle bounds what is waited after switching a path, and before a trial.
 	maxSettle     = 10 * time.Minute
 	defaultSettle = 200 * time.Millisecond
-	// maxTestDuration bounds what happens within a trial.
-	maxTestDuration = kind.MaxSeconds * time.Second
 	// maxTrials bounds blocks × paths × tests.
 	maxTrials = 100_000
 )
@@ -101,7 +99,7 @@ func (l *loader) experiment() *Experiment {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
 	l.flowsOfPairs(e)
-	e.Rest = l.between(&f.Rest, 0, maxSettle).Duration()
+	e.Rest = l.Between(&f.Rest, 0, 0, maxSettle)
 	e.Matters = l.matters(f.Matters, e.Tests)
 	l.combinations(e)
 	l.names()
@@ -149,15 +147,6 @@ func (l *loader) window(field *strict.SizeText, what string) int64 {
 			"%s %q is larger than a socket can have", what, *field)
 	}
 	return window
-}
-
-// between reads a time and checks its bounds.
-func (l *loader) between(field *strict.TimeText, least, most time.Duration) measurement.Seconds {
-	d := strict.Parsed(quantity.ParseDuration, *field)
-	if *field != "" && (d < least || d > most) {
-		l.Wrong(field, "write a time from "+quantity.FormatDuration(least)+" to "+quantity.FormatDuration(most), "time %q is out of bounds", *field)
-	}
-	return measurement.SecondsOf(d)
 }
 
 // size reads a size and checks its bounds, in bytes.

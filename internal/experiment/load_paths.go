@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/strict"
 )
@@ -63,7 +64,7 @@ func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
 		return
 	}
 	l.Refers(&f.VariantOf, "variant_of", "path", l.pathNames())
-	p.VariantOf, p.Settle = string(f.VariantOf), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
+	p.VariantOf, p.Settle = string(f.VariantOf), l.Between(&f.Settle, defaultSettle, time.Millisecond, maxSettle)
 	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.VariantOf })
 	switch {
 	case i < 0:
@@ -292,7 +293,7 @@ func (l *loader) scaleOut(f *FileHop) *ScaleOut {
 	if have := max(f.Instances, 1); s.Instances > 0 && s.Instances <= have {
 		l.Wrong(&s.Instances, fmt.Sprintf("write more than %d", have), "scale_out to %d instances adds none to %d", s.Instances, have)
 	}
-	return &ScaleOut{At: l.between(&s.At, time.Millisecond, maxTestDuration).Duration(), Instances: s.Instances}
+	return &ScaleOut{At: l.Between(&s.At, 0, time.Millisecond, kind.MaxDuration), Instances: s.Instances}
 }
 
 // parameters are the fields of a hop as written, but type and name.

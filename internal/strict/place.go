@@ -2,8 +2,11 @@ package strict
 
 import (
 	"fmt"
+	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // This file is for the checks that the types of a file cannot say. A field is given
@@ -46,6 +49,18 @@ func (d *Decoder) Scalar(field any) string {
 		return node.Value
 	}
 	return ""
+}
+
+// Between reads a time and checks its bounds. Without one it is otherwise.
+func (d *Decoder) Between(field *TimeText, otherwise, least, most time.Duration) time.Duration {
+	if *field == "" {
+		return otherwise
+	}
+	t := Parsed(quantity.ParseDuration, *field)
+	if t < least || t > most {
+		d.Wrong(field, "write a time from "+quantity.FormatDuration(least)+" to "+quantity.FormatDuration(most), "time %q is out of bounds", *field)
+	}
+	return t
 }
 
 // Found counts the problems so far.

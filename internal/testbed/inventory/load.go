@@ -236,7 +236,7 @@ func (l *loader) toggle(f *strict.Entry[strict.NameText, FileSwitch]) Switch {
 	v := &f.Value
 	s := Switch{
 		Name: string(f.Key), Values: map[string][]string{}, Read: argv(v.Read), Proof: ProofTrace, Verify: argv(v.Verify),
-		Settle: l.between(&v.Settle, defaultSettle, 0, maxSettle), Timeout: l.between(&v.Timeout, defaultTimeout, minTimeout, maxTimeout),
+		Settle: l.Between(&v.Settle, defaultSettle, 0, maxSettle), Timeout: l.Between(&v.Timeout, defaultTimeout, minTimeout, maxTimeout),
 		Restore: string(v.Restore),
 	}
 	l.command(v.Read, "read of switch %q", f.Key)
@@ -348,18 +348,6 @@ func (l *loader) isSet(name strict.NameText, value ValueText) bool {
 		}
 	}
 	return false
-}
-
-// between reads a time and checks its bounds.
-func (l *loader) between(field *strict.TimeText, otherwise, least, most time.Duration) time.Duration {
-	d := strict.Parsed(quantity.ParseDuration, *field)
-	if *field == "" {
-		return otherwise
-	}
-	if d < least || d > most {
-		l.Wrong(field, "write a time from "+quantity.FormatDuration(least)+" to "+quantity.FormatDuration(most), "time %q is out of bounds", *field)
-	}
-	return d
 }
 
 func argv(args []ArgText) []string {

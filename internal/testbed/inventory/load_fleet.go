@@ -97,7 +97,7 @@ func (l *loader) broker() *Broker {
 	}
 	b := &Broker{
 		Listen: strict.Parsed(parseAddress, f.Broker.Listen), JoinFile: l.fileName(&f.Broker.JoinFile),
-		Wait: l.between(&f.Broker.Wait, defaultWait, minWait, maxWait), MaxAgents: maxAgents(f.Broker),
+		Wait: l.Between(&f.Broker.Wait, defaultWait, minWait, maxWait), MaxAgents: maxAgents(f.Broker),
 	}
 	b.URL = strict.Parsed(ParseCluster, f.Broker.URL)
 	if l.Written(&f.Broker.CAFile) {
@@ -121,7 +121,7 @@ func (l *loader) queue(maxAgents int) Queue {
 	if f == nil {
 		return Queue{Lease: LeaseOf(maxAgents)}
 	}
-	q := Queue{Lease: l.between(&f.Lease, LeaseOf(maxAgents), minLease, maxLease)}
+	q := Queue{Lease: l.Between(&f.Lease, LeaseOf(maxAgents), minLease, maxLease)}
 	driver := f.Driver
 	if !l.Written(&f.Driver) {
 		driver = driverJetStream
