@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -227,16 +226,4 @@ func (l *loader) matters(f FileMatters, tests []Test) map[string]measurement.Mar
 		return nil
 	}
 	return matters
-}
-
-// mergeMatters are the margins of an experiment with those of a command line over
-// them.
-func mergeMatters(matters, over map[string]measurement.Margin) map[string]measurement.Margin {
-	if len(over) == 0 {
-		return maps.Clone(matters)
-	}
-	merged := map[string]measurement.Margin{}
-	maps.Copy(merged, matters)
-	maps.Copy(merged, over)
-	return merged
 }

@@ -112,7 +112,10 @@ func scaleSpec(s *measurement.Spec, scale float64) {
 // file could not say either.
 func (e *Experiment) With(o Overrides) (*Experiment, error) {
 	c := e.clone()
-	c.Matters = mergeMatters(e.Matters, o.Matters)
+	if c.Matters == nil && len(o.Matters) > 0 {
+		c.Matters = map[string]measurement.Margin{}
+	}
+	maps.Copy(c.Matters, o.Matters)
 	if o.Blocks < 0 || o.Blocks > maxBlocks {
 		return nil, fmt.Errorf("%d blocks cannot be run; ask for 1 to %d", o.Blocks, maxBlocks)
 	}
