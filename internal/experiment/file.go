@@ -242,7 +242,7 @@ const algorithmPattern = `^[a-z0-9_]{1,15}$`
 // TextRules gives the rule of every kind of text.
 func TextRules() map[reflect.Type]strict.Rule {
 	rules := strict.TextRules()
-	rules[reflect.TypeFor[HopType]()] = strict.Rule{Enum: hopTypeNames()}
+	rules[reflect.TypeFor[HopType]()] = strict.Rule{Enum: kind.Texts(HopTypes())}
 	rules[reflect.TypeFor[KindText]()] = strict.Rule{Enum: kindNames()}
 	rules[reflect.TypeFor[AlgorithmText]()] = strict.Rule{Pattern: algorithmPattern, MaxLength: 15, Example: "cubic", Check: checkAlgorithm}
 	rules[reflect.TypeFor[ValueText]()] = strict.Rule{Pattern: `^` + strict.Number + `[A-Za-zµμ%/]*$`, MaxLength: quantity.MaxText, Example: "12.0Gbit", Number: true}

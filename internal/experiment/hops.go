@@ -108,14 +108,6 @@ func HopTypes() []HopType {
 	return types
 }
 
-func hopTypeNames() []string {
-	var names []string
-	for _, t := range HopTypes() {
-		names = append(names, string(t))
-	}
-	return names
-}
-
 // bypassable says which types of hop can be passed by, for a message.
 func bypassable() string {
 	var others []string

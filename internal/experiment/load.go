@@ -223,10 +223,7 @@ func (l *loader) trials(e *Experiment) {
 }
 
 func (l *loader) published(f *FilePublished, e *Experiment) *Published {
-	p := &Published{Source: string(f.Source)}
-	for _, sentence := range f.Open {
-		p.Open = append(p.Open, string(sentence))
-	}
+	p := &Published{Source: string(f.Source), Open: kind.Texts(f.Open)}
 	paths, tests := l.pathNames(), l.testNames()
 	for i := range f.Figures {
 		figure := &f.Figures[i]

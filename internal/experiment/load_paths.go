@@ -271,17 +271,12 @@ func (l *loader) hopKeys(f *FileHop) {
 		return
 	}
 	v := reflect.ValueOf(f).Elem()
-	for i := range v.NumField() {
-		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		types := HopTypesOf(key)
-		if !l.Written(v.Field(i).Addr().Interface()) || slices.Contains(types, f.Type) {
+	for i, key := range strict.KeysOf(v.Type()) {
+		field, types := v.Field(i).Addr().Interface(), HopTypesOf(key)
+		if !l.Written(field) || slices.Contains(types, f.Type) {
 			continue
 		}
-		var names []string
-		for _, t := range types {
-			names = append(names, string(t))
-		}
-		l.Misplaced(v.Field(i).Addr().Interface(), "leave it out; it is for "+strings.Join(names, ", "), "a %s has no %q", f.Type, key)
+		l.Misplaced(field, "leave it out; it is for "+strings.Join(kind.Texts(types), ", "), "a %s has no %q", f.Type, key)
 	}
 }
 
@@ -300,8 +295,7 @@ func (l *loader) scaleOut(f *FileHop) *ScaleOut {
 func (l *loader) parameters(f *FileHop) map[string]string {
 	out := make(map[string]string)
 	v := reflect.ValueOf(f).Elem()
-	for i := range v.NumField() {
-		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+	for i, key := range strict.KeysOf(v.Type()) {
 		field := v.Field(i).Addr().Interface()
 		switch {
 		case !l.Written(field) || key == "type" || key == "name":

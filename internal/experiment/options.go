@@ -25,13 +25,7 @@ func optionsIn(t reflect.Type) (in []kind.Option) {
 	return in
 }
 
-func kindNames() []string {
-	var names []string
-	for _, k := range kind.All() {
-		names = append(names, string(k.Name))
-	}
-	return names
-}
+func kindNames() []string { return kind.Texts(measurement.Kinds()) }
 
 // Names lists the options whose keys a type can have.
 func (*Options) Names(in reflect.Type) []string {

@@ -283,7 +283,7 @@ func (e *Experiment) PathInfos() []result.PathInfo {
 		for _, hop := range path.Hops {
 			out[i].Hops = append(out[i].Hops, result.HopInfo{
 				Type: string(hop.Type), Name: hop.Name, Parameters: maps.Clone(hop.Parameters),
-				Bypassed: hop.Name != "" && slices.Contains(path.Bypass, hop.Name),
+				Bypassed: path.IsOff(hop),
 			})
 		}
 	}

@@ -50,7 +50,7 @@ func (p Problems) Err() error {
 func Check(s measurement.Spec) (p Problems) {
 	k, ok := Of(s.Kind)
 	if !ok {
-		p.add("kind", "write "+Either(texts(measurement.Kinds())), "there is no kind of test %.20q", s.Kind)
+		p.add("kind", "write "+Either(Texts(measurement.Kinds())), "there is no kind of test %.20q", s.Kind)
 		return p
 	}
 	defaults := k.Defaults()

@@ -135,6 +135,6 @@ func flagText(name, short string, aliases []string) string {
 	return strings.Join(all, ", ")
 }
 
-func kindsText(kinds []measurement.Kind) string { return strings.Join(texts(kinds), ", ") }
+func kindsText(kinds []measurement.Kind) string { return strings.Join(Texts(kinds), ", ") }
 
 func code(text string) string { return "`" + text + "`" }

@@ -71,10 +71,10 @@ func Either(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-func texts[T ~string](words []T) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = string(w)
+// Texts are words of any type as text.
+func Texts[T ~string](words []T) (out []string) {
+	for _, w := range words {
+		out = append(out, string(w))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/strict"
@@ -180,7 +181,7 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 	v := &f.Value
 	p := Path{
 		Name: string(f.Key), To: strict.Parsed(parseTarget, v.To).address, Network: strict.Parsed(parseTarget, v.To).network, Listen: strict.Parsed(parseAddress, v.Listen),
-		From: strict.Parsed(parseIP, v.From), Device: string(v.Device), DSCP: -1, Proof: result.PathProof(v.Proof),
+		From: strict.Parsed(parseIP, v.From), Device: string(v.Device), DSCP: -1, Proof: result.PathProof(v.Proof), Hops: kind.Texts(v.Hops),
 	}
 	if l.Written(&v.DSCP) {
 		p.DSCP = v.DSCP
@@ -226,16 +227,13 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 		}
 		p.Set[string(v.Set[i].Key)] = string(v.Set[i].Value)
 	}
-	for _, name := range v.Hops {
-		p.Hops = append(p.Hops, string(name))
-	}
 	return p
 }
 
 func (l *loader) toggle(f *strict.Entry[strict.NameText, FileSwitch]) Switch {
 	v := &f.Value
 	s := Switch{
-		Name: string(f.Key), Values: map[string][]string{}, Read: argv(v.Read), Proof: ProofTrace, Verify: argv(v.Verify),
+		Name: string(f.Key), Values: map[string][]string{}, Read: kind.Texts(v.Read), Proof: ProofTrace, Verify: kind.Texts(v.Verify),
 		Settle: l.Between(&v.Settle, defaultSettle, 0, maxSettle), Timeout: l.Between(&v.Timeout, defaultTimeout, minTimeout, maxTimeout),
 		Restore: string(v.Restore),
 	}
@@ -246,7 +244,7 @@ func (l *loader) toggle(f *strict.Entry[strict.NameText, FileSwitch]) Switch {
 	}
 	for i := range v.Values {
 		value := &v.Values[i]
-		s.Values[string(value.Value)] = argv(value.Command)
+		s.Values[string(value.Value)] = kind.Texts(value.Command)
 		l.command(value.Command, "value %q of switch %q", value.Value, f.Key)
 		for j := range i {
 			other := &v.Values[j]
@@ -348,14 +346,6 @@ func (l *loader) isSet(name strict.NameText, value ValueText) bool {
 		}
 	}
 	return false
-}
-
-func argv(args []ArgText) []string {
-	var out []string
-	for _, a := range args {
-		out = append(out, string(a))
-	}
-	return out
 }
 
 // sets checks what paths set against the switches that there are.
