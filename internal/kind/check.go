@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -35,14 +36,11 @@ func (p *Problems) add(option, remedy, format string, args ...any) {
 
 // Err joins the problems; nil when there are none.
 func (p Problems) Err() error {
-	if len(p) == 0 {
-		return nil
+	var errs []error
+	for _, problem := range p {
+		errs = append(errs, problem)
 	}
-	texts := make([]string, len(p))
-	for i := range p {
-		texts[i] = p[i].Error()
-	}
-	return fmt.Errorf("%s", strings.Join(texts, "\n"))
+	return errors.Join(errs...)
 }
 
 // Check says what in a spec, after its Defaults, no two ends could do or could be
