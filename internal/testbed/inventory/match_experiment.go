@@ -7,28 +7,21 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/spelling"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // against checks that the file says where everything of an experiment is. It may have
 // more: one file serves several experiments.
 func (l *loader) against(e *experiment.Experiment) {
 	var endpoints, paths []string
-	for i := range l.file.Endpoints {
-		endpoints = append(endpoints, string(l.file.Endpoints[i].Key))
-	}
-	for i := range l.file.Paths {
-		paths = append(paths, string(l.file.Paths[i].Key))
-	}
-	var ends []string
 	for _, end := range e.Endpoints {
-		ends = append(ends, end.Name)
+		endpoints = append(endpoints, end.Name)
 	}
-	var of []string
 	for _, p := range e.Paths {
-		of = append(of, p.Name)
+		paths = append(paths, p.Name)
 	}
-	l.has(&l.file.Endpoints, "endpoint", "{reach: ssh://HOST}", endpoints, ends, e)
-	l.has(&l.file.Paths, "path", "{to: ADDRESS}", paths, of, e)
+	l.has(&l.file.Endpoints, "endpoint", "{reach: ssh://HOST}", strict.Keys(l.file.Endpoints), endpoints, e)
+	l.has(&l.file.Paths, "path", "{to: ADDRESS}", strict.Keys(l.file.Paths), paths, e)
 	if end := l.serves(); end != nil && string(end.Key) == e.Source {
 		l.Wrong(&end.Value.Reach, "have it reached by local, ssh:// or tls://", "endpoint %q is the source of experiment %s, and hopbench serve is only ever a destination", end.Key, e.Name)
 	}
@@ -65,18 +58,18 @@ func (l *loader) carried(e *experiment.Experiment) {
 }
 
 // has checks that a mapping has all the names of an experiment.
-func (l *loader) has(field any, what, example string, have, want []string, e *experiment.Experiment) {
+func (l *loader) has(field any, what, example string, have []*strict.NameText, want []string, e *experiment.Experiment) {
 	if len(have) == 0 {
 		return // reported where it was read
 	}
 	var spare []string // names that the experiment does not know
 	for _, name := range have {
-		if name != "" && !slices.Contains(want, name) {
-			spare = append(spare, name)
+		if *name != "" && !slices.Contains(want, string(*name)) {
+			spare = append(spare, string(*name))
 		}
 	}
 	for _, name := range want {
-		if slices.Contains(have, name) {
+		if slices.ContainsFunc(have, func(own *strict.NameText) bool { return string(*own) == name }) {
 			continue
 		}
 		remedy := fmt.Sprintf("add %s: %s", name, example)
