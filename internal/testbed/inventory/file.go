@@ -475,18 +475,16 @@ func unusable(ip netip.Addr) error {
 	return nil
 }
 
+// snmpPort is that of SNMP's agents (RFC 3417, section 3.2).
+const snmpPort = 161
+
+// parseHostPort reads where an agent of SNMP is, as the library wants it.
 func parseHostPort(text string) (string, error) {
 	host, port, err := splitHost(text)
 	if err != nil {
 		return "", err
 	}
-	if port == 0 {
-		port = 161
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return fmt.Sprintf("%s:%d", host, port), nil
+	return net.JoinHostPort(host, strconv.Itoa(cmp.Or(int(port), snmpPort))), nil
 }
 
 // clusterPort is that of NATS.
