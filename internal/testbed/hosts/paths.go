@@ -34,11 +34,9 @@ func (h *Hosts) place(context.Context) {
 	for _, path := range h.e.Paths {
 		at := slices.IndexFunc(h.inventory.Paths, func(p inventory.Path) bool { return p.Name == path.Name })
 		p := place{Path: h.inventory.Paths[at]}
-		port := cmp.Or(p.To.Port(), p.Listen.Port(), h.serverPort())
-		p.to = netip.AddrPortFrom(p.To.Addr(), port)
-		p.listen = netip.AddrPortFrom(h.destination().own(p.to.Addr()), port)
-		if p.Listen.IsValid() {
-			p.listen = netip.AddrPortFrom(p.Listen.Addr(), cmp.Or(p.Listen.Port(), port))
+		p.to, p.listen = p.Ends(h.serverPort())
+		if !p.Listen.IsValid() {
+			p.listen = netip.AddrPortFrom(h.destination().own(p.to.Addr()), p.to.Port())
 		}
 		if k := slices.IndexFunc(h.Before, func(b result.TestbedPath) bool { return b.Name == path.Name }); k >= 0 {
 			p.before = h.Before[k].Proof
@@ -157,11 +155,7 @@ func (h *Hosts) alike(context.Context) {
 
 // request is what all tests on a path have in common.
 func (h *Hosts) request(p place) probe.Request {
-	r := probe.Request{Source: p.From, Target: p.to, Token: h.proofToken(), Spec: measurement.Spec{Device: p.Device}}
-	if p.DSCP > 0 {
-		r.Spec.DSCP = p.DSCP
-	}
-	return r
+	return probe.Request{Source: p.From, Target: p.to, Token: h.proofToken(), Spec: measurement.Spec{Device: p.Device, DSCP: max(p.DSCP, 0)}}
 }
 
 // asTestbed is a path as a trial takes it.
@@ -174,8 +168,7 @@ func (h *Hosts) asTestbed(p place) testbed.Path {
 		},
 	}
 	if p.Proof == result.ProofTraceBack {
-		back := h.back(p)
-		pair.Back = &back
+		pair.Back = new(h.back(p))
 	}
 	return testbed.Path{
 		Name: p.Name, Pairs: []testbed.Pair{pair},
@@ -188,15 +181,12 @@ func (h *Hosts) asTestbed(p place) testbed.Path {
 
 // info is what a result says of where a path is.
 func (p place) info() result.TestbedPath {
-	out := result.TestbedPath{Name: p.Name, To: p.to.String(), Device: p.Device, Set: p.Set, Proof: cmp.Or(p.Proof, result.ProofTTL)}
+	out := result.TestbedPath{Name: p.Name, To: p.to.String(), Device: p.Device, DSCP: max(p.DSCP, 0), Set: p.Set, Proof: cmp.Or(p.Proof, result.ProofTTL)}
 	if p.From.IsValid() {
 		out.From = p.From.String()
 	}
 	if p.listen != p.to {
 		out.Listen = p.listen.String()
-	}
-	if p.DSCP > 0 {
-		out.DSCP = p.DSCP
 	}
 	return out
 }

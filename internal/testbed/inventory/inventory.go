@@ -299,15 +299,15 @@ func (in *Inventory) Switching(order []string) (commands int, settle time.Durati
 
 // SameAddresses says whether nothing but switches can tell two paths apart.
 func (p Path) SameAddresses(q Path) bool {
-	pTo, pListen := p.ends()
-	qTo, qListen := q.ends()
+	pTo, pListen := p.Ends(measurement.DefaultPort)
+	qTo, qListen := q.Ends(measurement.DefaultPort)
 	return pTo == qTo && p.Network == q.Network && pListen == qListen && p.From == q.From && p.Device == q.Device && p.DSCP == q.DSCP
 }
 
-// ends are what the source dials and where the destination listens, with the ports that a
-// file may leave out.
-func (p Path) ends() (to, listen netip.AddrPort) {
-	port := cmp.Or(p.To.Port(), p.Listen.Port(), measurement.DefaultPort)
+// Ends are what the source dials and where the destination listens, with the ports that a
+// file may leave out. The usual port is that of a path of which it gives none.
+func (p Path) Ends(usual uint16) (to, listen netip.AddrPort) {
+	port := cmp.Or(p.To.Port(), p.Listen.Port(), usual)
 	to = netip.AddrPortFrom(p.To.Addr(), port)
 	if !p.Listen.IsValid() {
 		return to, to
