@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -15,13 +14,7 @@ import (
 // sizes finds how large packets each path in force carries, by some of UDP: what lets the
 // proof of the token and a trace pass may stop larger packets, or all of UDP.
 func (h *Hosts) sizes(ctx context.Context) {
-	var group sync.WaitGroup
-	for _, p := range h.places {
-		if len(p.Set) == 0 {
-			group.Go(func() { h.sizesOf(ctx, p) })
-		}
-	}
-	group.Wait()
+	h.eachInForce(func(p *place) { h.sizesOf(ctx, *p) })
 }
 
 func (h *Hosts) sizesOf(ctx context.Context, p place) {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -22,13 +21,7 @@ import (
 // force: a trace by the source, where that sees anything; else a trace back by the
 // destination, where that does; else the time to live on arrival.
 func (h *Hosts) chooseProofs(ctx context.Context) {
-	var group sync.WaitGroup
-	for i := range h.places {
-		if len(h.places[i].Set) == 0 {
-			group.Go(func() { h.chooseProof(ctx, &h.places[i]) })
-		}
-	}
-	group.Wait()
+	h.eachInForce(func(p *place) { h.chooseProof(ctx, p) })
 }
 
 func (h *Hosts) chooseProof(ctx context.Context, p *place) {

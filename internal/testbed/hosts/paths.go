@@ -109,10 +109,15 @@ func (h *Hosts) proofToken() string {
 // prove proves that each path leads to the destination, by the token, without load. Those
 // that are switched may not be in force now.
 func (h *Hosts) prove(ctx context.Context) {
+	h.eachInForce(func(p *place) { h.provePath(ctx, *p) })
+}
+
+// eachInForce does something for every path that is not switched, at the same time.
+func (h *Hosts) eachInForce(do func(*place)) {
 	var group sync.WaitGroup
-	for _, p := range h.places {
-		if len(p.Set) == 0 {
-			group.Go(func() { h.provePath(ctx, p) })
+	for i := range h.places {
+		if len(h.places[i].Set) == 0 {
+			group.Go(func() { do(&h.places[i]) })
 		}
 	}
 	group.Wait()
