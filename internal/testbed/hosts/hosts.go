@@ -6,7 +6,6 @@ package hosts
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -72,10 +71,7 @@ type end struct {
 // inventory has all of them, see inventory.Load. What keeps it from measuring is the
 // error, all of it at once; what a reader must know otherwise are Facts.
 func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
-	h, err := begin(inv, e, o)
-	if err != nil {
-		return nil, err
-	}
+	h := begin(inv, e, o)
 	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.chooseProofs, h.openMeters, h.rehearse); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -86,15 +82,12 @@ func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment
 // load: all findings, of which those that would keep a run from measuring are Wrong.
 // Without an experiment, which is nil then, it is what there is to say of the endpoints.
 func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) ([]testbed.Finding, error) {
-	h, err := begin(inv, e, o)
-	if err != nil {
-		return nil, err
-	}
+	h := begin(inv, e, o)
 	steps := []func(context.Context){h.reach}
 	if e != nil {
 		steps = append(steps, h.place, h.listen, h.prove, h.chooseProofs, h.sizes, h.openMeters, h.rehearse, h.length, h.alike)
 	}
-	err = h.do(ctx, steps...)
+	err := h.do(ctx, steps...)
 	h.clocks(ctx)
 	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
 		err = nil // they are among the findings
@@ -102,15 +95,11 @@ func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experime
 	return h.findings, errors.Join(err, h.Close())
 }
 
-func begin(inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
-	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, fmt.Errorf("make the run's token: %w", err)
-	}
+func begin(inv *inventory.Inventory, e *experiment.Experiment, o Options) *Hosts {
 	return &Hosts{
-		Options: o, inventory: inv, e: e, token: hex.EncodeToString(secret), ends: map[string]*end{}, clients: map[string]netip.Addr{},
+		Options: o, inventory: inv, e: e, token: rand.Text(), ends: map[string]*end{}, clients: map[string]netip.Addr{},
 		closing: make(chan struct{}), lost: make(chan struct{}),
-	}, nil
+	}
 }
 
 // do takes one step after the other, as long as nothing is found wrong.

@@ -153,8 +153,7 @@ func TestPathOnALink(t *testing.T) {
 	in, e, o := simulated(t, map[string]machine{
 		"a": {interfaces: map[string][]string{"eth0": {"10.0.0.1", "fe80::1"}}}, "b": {interfaces: map[string][]string{"ens4": {"fe80::7", "10.0.2.7"}}},
 	}, pathTo("one", "fe80::7%eth0", ""), pathTo("other", "10.0.2.7", ""))
-	h, err := begin(in, e, o)
-	testutil.OK(t, err)
+	h := begin(in, e, o)
 	testutil.OK(t, h.do(t.Context(), h.reach, h.place))
 	if one, want := h.places[0], netip.MustParseAddrPort("[fe80::7%ens4]:5201"); one.listen != want || one.to != netip.MustParseAddrPort("[fe80::7%eth0]:5201") {
 		t.Errorf("goes to %v and listens at %v, not at %v", one.to, one.listen, want)
