@@ -185,10 +185,5 @@ func (s *Switcher) pathOf(name string) string {
 
 // at says that all values are in force as far as is known.
 func (s *Switcher) at(needs []need) bool {
-	for _, n := range needs {
-		if s.state[n.Name] != n.value {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(needs, func(n need) bool { return s.state[n.Name] != n.value })
 }

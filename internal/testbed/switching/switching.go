@@ -119,14 +119,10 @@ type need struct {
 
 // needs are the values that bring a path into force, in the order of the file.
 func (s *Switcher) needs(path string) (needs []need) {
-	for _, p := range s.o.Paths {
-		if p.Name != path {
-			continue
-		}
-		for _, w := range s.o.Switches {
-			if v, ok := p.Set[w.Name]; ok {
-				needs = append(needs, need{w, v})
-			}
+	set := s.path(path).Set
+	for _, w := range s.o.Switches {
+		if v, ok := set[w.Name]; ok {
+			needs = append(needs, need{w, v})
 		}
 	}
 	return needs
