@@ -73,14 +73,6 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 	return together(t.spec, brought)
 }
 
-func clockOf(a testbed.Agent) (clock.Estimate, bool) {
-	timed, ok := a.(testbed.Timed)
-	if !ok {
-		return clock.Estimate{}, false
-	}
-	return timed.Clock()
-}
-
 // noteClocks adds to what a pair brought how the clocks of its ends stood, where that is
 // known.
 func (t *trial) noteClocks(p testbed.Pair, o *measurement.Outcome) {
@@ -88,11 +80,11 @@ func (t *trial) noteClocks(p testbed.Pair, o *measurement.Outcome) {
 		name string
 		end  *measurement.End
 	}{{p.Source, &o.Source}, {p.Destination, &o.Destination}} {
-		agent, err := t.bed.Agent(of.name)
-		if err != nil {
-			continue // an end that only serves
+		timed := t.timed(of.name)
+		if timed == nil {
+			continue
 		}
-		if e, known := clockOf(agent); known {
+		if e, known := timed.Clock(); known {
 			of.end.Clock = &measurement.Clock{
 				Offset: measurement.SecondsOf(e.Offset), Uncertainty: measurement.SecondsOf(e.Uncertainty), DriftPPM: e.Drift * 1e6, Steps: e.Steps,
 			}
@@ -106,16 +98,16 @@ func (t *trial) noteClocks(p testbed.Pair, o *measurement.Outcome) {
 // narrowOneWay has the one-way delays of a pair be as well known as the clocks of its ends
 // are to this process: it may reach them on shorter ways than the path.
 func (t *trial) narrowOneWay(p testbed.Pair, o *measurement.Outcome) {
-	one := o.OneWay
-	if one.SourceStarted == 0 || one.DestinationStarted == 0 {
+	one, near, far := o.OneWay, t.timed(p.Source), t.timed(p.Destination)
+	if one.SourceStarted == 0 || one.DestinationStarted == 0 || near == nil || far == nil {
 		return
 	}
 	least, most := measurement.Seconds(math.Inf(1)), measurement.Seconds(math.Inf(-1))
 	// Bounds of straight lines: the ends of the time have the extremes.
 	for _, since := range []measurement.Seconds{one.From, one.To} {
 		moment := o.Started.Add(since.Duration())
-		source, u, known := t.reads(p.Source, moment)
-		destination, v, alsoKnown := t.reads(p.Destination, moment)
+		source, u, known := near.Reads(moment)
+		destination, v, alsoKnown := far.Reads(moment)
 		if !known || !alsoKnown {
 			return
 		}
@@ -134,17 +126,15 @@ func (t *trial) narrowOneWay(p testbed.Pair, o *measurement.Outcome) {
 	o.Facts = append(o.Facts, "one-way delay: the coordinator knows the clocks of the two agents better than stamps over the path do, which makes the bound smaller")
 }
 
-// reads is what the clock of an end read at a moment.
-func (t *trial) reads(name string, moment time.Time) (at, uncertainty time.Duration, known bool) {
+// timed is the agent of an end, nil where its clock is this process's or is not known: that of an
+// end that only serves.
+func (t *trial) timed(name string) testbed.Timed {
 	agent, err := t.bed.Agent(name)
 	if err != nil {
-		return 0, 0, false // an end that only serves
+		return nil
 	}
-	timed, ok := agent.(testbed.Timed)
-	if !ok {
-		return 0, 0, false
-	}
-	return timed.Reads(moment)
+	timed, _ := agent.(testbed.Timed)
+	return timed
 }
 
 // brought is what one pair came back with.

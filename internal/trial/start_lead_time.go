@@ -38,8 +38,12 @@ func headStart(ctx context.Context, sources []testbed.Agent) (ahead time.Duratio
 	var all []testbed.Timed
 	shortest := askTime // round trip
 	for _, s := range sources {
-		if e, known := clockOf(s); known {
-			all = append(all, s.(testbed.Timed))
+		timed, ok := s.(testbed.Timed)
+		if !ok {
+			continue
+		}
+		if e, known := timed.Clock(); known {
+			all = append(all, timed)
 			shortest = min(shortest, 2*e.Uncertainty)
 		}
 	}
