@@ -283,7 +283,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.Ramp },
 	},
 	{
-		Name: "waves", InFile: true, InLength: true, Kinds: together, Type: Whole, Limits: Limits{Least: 2, Most: maxMissing + 1}, Several: true,
+		Name: "waves", InFile: true, InLength: true, Kinds: together, Type: Whole, Limits: Limits{Least: 2, Most: MaxPairs}, Several: true,
 		Unset: "all at once", Doc: "several pairs start in this number of groups, one every wave_every, as with a ramp",
 		field: func(s *measurement.Spec) any { return &s.Waves },
 	},
