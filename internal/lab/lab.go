@@ -72,6 +72,7 @@ func start(ctx context.Context, t Topology, o Options) (*Lab, error) {
 		ready:    make(chan message.Message, 1),
 		exited:   make(chan struct{}), readDone: make(chan struct{}), done: make(chan struct{}),
 		controls: make(map[string]net.Conn), pending: make(map[uint64]chan message.Message),
+		health: make(map[string]backendHealth), inForce: make(map[string]string),
 	}
 	if err := l.launch(o.Executable); err != nil {
 		return nil, err

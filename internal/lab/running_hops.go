@@ -114,9 +114,6 @@ type backendHealth struct {
 func (l *Lab) healthChanged(node string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.health == nil {
-		l.health = make(map[string]backendHealth)
-	}
 	h := l.health[node]
 	if h.changed == nil {
 		h.changed = make(chan struct{})
@@ -129,9 +126,6 @@ func (l *Lab) healthChanged(node string) <-chan struct{} {
 func (l *Lab) tookHealth(found message.HealthReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.health == nil {
-		l.health = make(map[string]backendHealth)
-	}
 	h := l.health[found.Node]
 	if h.changed != nil {
 		close(h.changed)

@@ -35,9 +35,6 @@ func (l *Lab) Switch(ctx context.Context, path string) error {
 func (l *Lab) setInForce(of, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inForce == nil {
-		l.inForce = make(map[string]string)
-	}
 	l.inForce[of] = path
 }
 
