@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/lab/topology"
@@ -67,12 +68,7 @@ func nodeSysctls(n topology.Node) []Operation {
 		// the node name the algorithm too, and that is always possible.
 		set(DefaultCongestion, n.CongestionControl, true)
 	}
-	keys := make([]string, 0, len(n.Sysctls))
-	for key := range n.Sysctls {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(n.Sysctls)) {
 		set(key, n.Sysctls[key], false)
 	}
 	return ops

@@ -43,11 +43,11 @@ func (b TokenBucket) String() string {
 func EgressBucket(bitsPerSecond float64) TokenBucket {
 	const superPacket = 64<<10 + 256 // with the headers of its first segment
 	bytesPerSecond := bitsPerSecond / 8
-	burst := math.Max(2*superPacket, bytesPerSecond*0.005)
-	limit := burst + math.Max(16<<20, bytesPerSecond*0.010)
+	burst := max(2*superPacket, bytesPerSecond*0.005)
+	limit := burst + max(16<<20, bytesPerSecond*0.010)
 	return TokenBucket{
-		BytesPerSecond: uint64(math.Max(1, math.Round(bytesPerSecond))),
-		BurstBytes:     uint32(math.Min(math.Ceil(burst), math.MaxUint32)),
-		LimitBytes:     uint32(math.Min(math.Ceil(limit), math.MaxUint32)),
+		BytesPerSecond: uint64(max(1, math.Round(bytesPerSecond))),
+		BurstBytes:     uint32(min(math.Ceil(burst), math.MaxUint32)),
+		LimitBytes:     uint32(min(math.Ceil(limit), math.MaxUint32)),
 	}
 }

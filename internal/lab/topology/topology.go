@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -115,12 +116,7 @@ type End struct {
 }
 
 // EffectiveMTU is the MTU of the link in bytes.
-func (l Link) EffectiveMTU() int {
-	if l.MTU == 0 {
-		return DefaultMTU
-	}
-	return l.MTU
-}
+func (l Link) EffectiveMTU() int { return cmp.Or(l.MTU, DefaultMTU) }
 
 // Name tells the link apart from all others of the lab.
 func (l Link) Name() string {
