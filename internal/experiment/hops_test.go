@@ -40,10 +40,7 @@ func TestDocHasEveryKeyOfAHop(t *testing.T) {
 		cells := strings.Split(row, "|")
 		key := strings.Trim(cells[1], " `")
 		keys = append(keys, key)
-		var names []string
-		for _, hopType := range HopTypesOf(key) {
-			names = append(names, string(hopType))
-		}
+		names := kind.Texts(HopTypesOf(key))
 		want := []string{strings.Join(names, ", ")}
 		switch len(names) {
 		case len(HopTypes()):

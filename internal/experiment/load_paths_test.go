@@ -6,14 +6,20 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
-
 	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+// betweenAAndB is an experiment between these two, of which rest is the other lines of its file.
+func betweenAAndB(t *testing.T, rest string) *Experiment {
+	t.Helper()
+	e, err := Load("my.yaml", []byte("format: hopbench.experiment/1\nname: x\nendpoints: [{name: a}, {name: b}]\nsource: a\ndestination: b\n"+rest))
+	testutil.OK(t, err)
+	return e
+}
 
 // Every key of a hop, a tunnel and a variant arrives, with its defaults.
 func TestEveryHop(t *testing.T) {
@@ -102,21 +108,12 @@ func TestTunnelsOverLargeFrames(t *testing.T) {
 		"{type: link, mtu: 9000B}, {type: router, name: r}":                                         1450, // behind it
 		"{type: link, mtu: 9000B}, {type: router, name: r, mtu: 1400B}":                             1350,
 	} {
-		e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
-name: x
-endpoints: [{name: a}, {name: b}]
-source: a
-destination: b
-baseline: inside
+		e := betweenAAndB(t, `baseline: inside
 tests: [{name: t, kind: rr}]
 paths:
   - {name: inside, tunnel: {type: vxlan}, hops: [`+hops+`]}
   - {name: plain}
-`))
-		if err != nil {
-			t.Errorf("%s: %v", hops, err)
-			continue
-		}
+`)
 		if got := e.Paths[0].Tunnel.MTU; got != want {
 			t.Errorf("%s: an MTU of %d inside, want %d", hops, got, want)
 		}
@@ -124,20 +121,12 @@ paths:
 }
 
 func TestPathWithoutHopsIsALink(t *testing.T) {
-	e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
-name: x
-endpoints: [{name: a}, {name: b}]
-source: a
-destination: b
-baseline: said
+	e := betweenAAndB(t, `baseline: said
 tests: [{name: t, kind: rr}]
 paths:
   - {name: said, hops: [{type: link}]}
   - {name: unsaid}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	if said, unsaid := e.Paths[0].Hops, e.Paths[1].Hops; !reflect.DeepEqual(said, unsaid) {
 		t.Errorf("a path without hops has %+v, want %+v", unsaid, said)
 	}
@@ -145,12 +134,7 @@ paths:
 
 // Tunnels that say no id, or of WireGuard no port, each have the first that is free.
 func TestTunnelsAreNumbered(t *testing.T) {
-	e, err := Load("x.yaml", []byte(`format: hopbench.experiment/1
-name: x
-endpoints: [{name: a}, {name: b}]
-source: a
-destination: b
-baseline: one
+	e := betweenAAndB(t, `baseline: one
 tests: [{name: t, kind: rr}]
 paths:
   - {name: one, hops: [{type: link}], tunnel: {type: vxlan}}
@@ -160,8 +144,7 @@ paths:
   - {name: guard, hops: [{type: link}], tunnel: {type: wireguard}}
   - {name: guards, hops: [{type: link}], tunnel: {type: wireguard}}
   - {name: between, hops: [{type: link}], tunnel: {type: vxlan, port: 51821}}
-`))
-	testutil.OK(t, err)
+`)
 	var got []string
 	for _, p := range e.Paths {
 		got = append(got, fmt.Sprintf("%s %d %d", p.Name, p.Tunnel.ID, p.Tunnel.Port))
@@ -173,18 +156,12 @@ paths:
 
 // A report shows what a hop has, and not the name of an anchor that the file gave it.
 func TestParametersOfAliases(t *testing.T) {
-	e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
-name: shared
-endpoints: [{name: a}, {name: b}]
-source: a
-destination: b
-baseline: x
+	e := betweenAAndB(t, `baseline: x
 paths:
   - {name: x, hops: [{type: link, delay: &short 250us}]}
   - {name: y, hops: [{type: link, delay: *short}, {type: firewall, name: fw, delay: *short, rules: &many 5000, rate: 1Gbit}, {type: firewall, name: other, rules: *many}]}
 tests: [{name: bulk, kind: tcp}]
-`))
-	testutil.OK(t, err)
+`)
 	hops := e.PathInfos()[1].Hops
 	if got := []string{hops[0].Parameters["delay"], hops[1].Parameters["delay"], hops[2].Parameters["rules"]}; !slices.Equal(got, []string{"250us", "250us", "5000"}) {
 		t.Errorf("the hops are said to have %q", got)
@@ -194,16 +171,10 @@ tests: [{name: bulk, kind: tcp}]
 // A firewall has 100 rules unless the file says otherwise, and none where it says so.
 func TestFirewallWithoutRules(t *testing.T) {
 	for rules, want := range map[string]int{"": 100, ", rules: 0": 0, ", rules: 7": 7} {
-		e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
-name: fw
-endpoints: [{name: a}, {name: b}]
-source: a
-destination: b
-baseline: x
+		e := betweenAAndB(t, `baseline: x
 paths: [{name: x}, {name: y, hops: [{type: firewall, name: fw`+rules+`}]}]
 tests: [{name: bulk, kind: tcp}]
-`))
-		testutil.OK(t, err)
+`)
 		if got := e.Paths[1].Hops[0].Rules; got != want {
 			t.Errorf("%q gives %d rules, want %d", rules, got, want)
 		}

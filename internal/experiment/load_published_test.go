@@ -33,8 +33,8 @@ func TestPublishedNumbersAgree(t *testing.T) {
 	// bytes over the 60 s of the run.
 	var buffers []float64
 	for _, id := range []string{"E3.4", "E3.5"} {
-		bytes := numbersOf(data, id, "", "transferred_bytes", result.PublishedSender)
-		rates := numbersOf(data, id, "", "goodput_bits_per_second", result.PublishedSender)
+		bytes := numbersOf(data, id, "transferred_bytes", result.PublishedSender)
+		rates := numbersOf(data, id, "goodput_bits_per_second", result.PublishedSender)
 		if len(bytes) != 2 || len(rates) != 2 {
 			t.Fatalf("%s has the bytes %v and the rates %v", id, bytes, rates)
 		}
@@ -49,8 +49,8 @@ func TestPublishedNumbersAgree(t *testing.T) {
 		t.Errorf("the senders counted %v buffers, want %v", buffers, want)
 	}
 	// Intrusion detection costs the printed factor.
-	off := numbersOf(data, "E1.24", "", "goodput_bits_per_second", "")[0]
-	deny := numbersOf(data, "E1.25", "", "goodput_bits_per_second", "")[0]
+	off := numbersOf(data, "E1.24", "goodput_bits_per_second", "")[0]
+	deny := numbersOf(data, "E1.25", "goodput_bits_per_second", "")[0]
 	if factor := math.Round(off/deny*10) / 10; factor != 10.7 {
 		t.Errorf("E1.24 over E1.25 is %v", factor)
 	}
@@ -113,13 +113,7 @@ func TestPublishedCopiesAreSaid(t *testing.T) {
 func TestExperimentsQuoteThePublishedFigures(t *testing.T) {
 	data := published(t)
 	for _, name := range experiments.Names() {
-		text, err := experiments.Read(name)
-		testutil.OK(t, err)
-		e, err := Load(name+".yaml", text)
-		if err != nil {
-			t.Errorf("load %s: %v", name, err)
-			continue
-		}
+		e := bundled(t, name)
 		if e.Published == nil {
 			continue
 		}

@@ -5,10 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // modelGoodput is what the rates of a path allow a number of flows, in bit/s of
@@ -50,10 +48,7 @@ func TestModelsMissTheseRows(t *testing.T) {
 	missed := map[string]bool{}
 	judged := 0
 	for _, name := range []string{"firewall-throughput", "firewall-vxlan", "firewall-vm-sizes", "firewall-idps", "accelerated-networking"} {
-		text, err := experiments.Read(name)
-		testutil.OK(t, err)
-		e, err := Load(name+".yaml", text)
-		testutil.OK(t, err)
+		e := bundled(t, name)
 		for _, f := range e.Published.Figures {
 			if f.Metric != "goodput_bits_per_second" || f.Tolerance == nil {
 				continue
@@ -92,10 +87,7 @@ func TestOneFirewall(t *testing.T) {
 	type firewall struct{ rate, perFlow float64 }
 	seen := map[firewall]bool{}
 	for _, name := range []string{"firewall-throughput", "firewall-vxlan", "firewall-vm-sizes"} {
-		text, err := experiments.Read(name)
-		testutil.OK(t, err)
-		e, err := Load(name+".yaml", text)
-		testutil.OK(t, err)
+		e := bundled(t, name)
 		for _, p := range e.Paths {
 			for _, h := range p.Hops {
 				if h.Type == Firewall {

@@ -405,16 +405,10 @@ func TestOnHosts(t *testing.T) {
 // Of a tunnel on real hosts is known what sort it is, and not with what parameters a lab
 // would build it.
 func TestTunnelOnHosts(t *testing.T) {
-	e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
-name: x
-endpoints: [{name: a}, {name: b}]
-source: a
-destination: b
-baseline: plain
+	e := betweenAAndB(t, `baseline: plain
 paths: [{name: plain}, {name: inside, tunnel: {type: vxlan}, hops: [{type: firewall, name: fw}]}, {name: past, variant_of: inside, bypass: [fw]}, {name: secret, tunnel: {type: wireguard}}]
 tests: [{name: bulk, kind: tcp}]
-`))
-	testutil.OK(t, err)
+`)
 	for i, want := range []string{"", "vxlan", "vxlan", "wireguard"} {
 		if got := e.OnHosts().PathInfos()[i].Tunnel; got != want {
 			t.Errorf("path %s of hosts is inside %q, want %q", e.Paths[i].Name, got, want)

@@ -12,12 +12,12 @@ import (
 )
 
 // numbersOf are the values of a row that match.
-func numbersOf(data *result.PublishedData, id, path, metric, end string) []float64 {
+func numbersOf(data *result.PublishedData, id, metric, end string) []float64 {
 	var out []float64
 	for _, study := range data.Studies {
 		for _, s := range study.Settings {
 			for _, f := range s.Figures {
-				if s.ID == id && strings.HasPrefix(s.Path, path) && f.Metric == metric && f.End == end && f.Second == 0 {
+				if s.ID == id && f.Metric == metric && f.End == end && f.Second == 0 {
 					out = append(out, f.Value)
 				}
 			}
