@@ -113,38 +113,21 @@ func TestTrialsThatTakeLong(t *testing.T) {
 	}
 }
 
-// How long a file takes is what a test of it measures: a path slower than was expected does
-// not fail, and what comes to a stop ends by itself.
-func TestTransfersThatTakeLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := traceOfP
-		w.Spec = measurement.Spec{Kind: measurement.FTP, FileBytes: 1e9}
-		if d, err := Do(t.Context(), &slow{takes: time.Hour}, w, nil); err != nil || d.Err != nil {
-			t.Errorf("%v, %v", err, d.Err)
-		}
-	})
-}
-
-// A search for the MTU waits for round trips, of a slow path too.
-func TestASearchThatTakesLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := traceOfP
-		w.Spec = measurement.Spec{Kind: measurement.MTU}
-		if d, err := Do(t.Context(), &slow{takes: 15 * time.Second}, w, nil); err != nil || d.Err != nil {
-			t.Errorf("%v, %v", err, d.Err)
-		}
-	})
-}
-
-// Answers are waited for as long as the test says, after its last request too.
-func TestATestWithALongTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := traceOfP
-		w.Spec = measurement.Spec{Kind: measurement.RR, Timeout: 30}
-		if d, err := Do(t.Context(), &slow{takes: 40 * time.Second}, w, nil); err != nil || d.Err != nil {
-			t.Errorf("%v, %v", err, d.Err)
-		}
-	})
+// A trial waits for as long as its test may take on a path slower than was expected.
+func TestTestsThatTakeLong(t *testing.T) {
+	for takes, spec := range map[time.Duration]measurement.Spec{
+		time.Hour:        {Kind: measurement.FTP, FileBytes: 1e9}, // what comes to a stop ends by itself
+		15 * time.Second: {Kind: measurement.MTU},                 // many round trips
+		40 * time.Second: {Kind: measurement.RR, Timeout: 30},     // the answer to the last request
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := traceOfP
+			w.Spec = spec
+			if d, err := Do(t.Context(), &slow{takes: takes}, w, nil); err != nil || d.Err != nil {
+				t.Errorf("%s of %v: %v, %v", spec.Kind, takes, err, d.Err)
+			}
+		})
+	}
 }
 
 // away is a testbed whose ends may have no connection for a while.
