@@ -18,16 +18,17 @@ var update = flag.Bool("update", false, "write the tables of the documents anew"
 // The tables of kinds, options, flags and metrics in the documents are those of the
 // code.
 func TestDocuments(t *testing.T) {
-	inDocument(t, "../../docs/options.md", "kinds", kindsTable())
-	inDocument(t, "../../docs/options.md", "options", optionsTable())
-	inDocument(t, "../../docs/options.md", "flags", flagsTable())
-	inDocument(t, "../../docs/options.md", "metrics", metricsTable())
+	inDocument(t, "kinds", kindsTable())
+	inDocument(t, "options", optionsTable())
+	inDocument(t, "flags", flagsTable())
+	inDocument(t, "metrics", metricsTable())
 }
 
-// inDocument compares what lies between the marks of a table in a document with the
+// inDocument compares what lies between the marks of a table in the document with the
 // table.
-func inDocument(t *testing.T, file, name, table string) {
+func inDocument(t *testing.T, name, table string) {
 	t.Helper()
+	const file = "../../docs/options.md"
 	text, err := os.ReadFile(file)
 	testutil.OK(t, err)
 	start, end := "<!-- "+name+": written by go test ./internal/kind -update -->\n", "<!-- end of "+name+" -->"

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -122,8 +123,8 @@ func TestRoutesArrive(t *testing.T) {
 			a := random.IntN(n)
 			b := (a + 1 + random.IntN(n-1)) % n
 			topology.Links = append(topology.Links, Link{
-				A: End{Node: fmt.Sprint("n", a), Interface: fmt.Sprint("a", i), Address: address(0, i, 1)},
-				B: End{Node: fmt.Sprint("n", b), Interface: fmt.Sprint("b", i), Address: address(0, i, 2)},
+				A: End{Node: fmt.Sprint("n", a), Interface: fmt.Sprint("a", i), Address: labtest.Address(0, i, 1)},
+				B: End{Node: fmt.Sprint("n", b), Interface: fmt.Sprint("b", i), Address: labtest.Address(0, i, 2)},
 			})
 		}
 		testutil.OK(t, topology.Validate())
@@ -144,8 +145,4 @@ func TestRoutesArrive(t *testing.T) {
 			}
 		}
 	}
-}
-
-func address(path, link, host int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(path), byte(link), byte(host)}), 30)
 }

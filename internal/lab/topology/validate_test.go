@@ -4,14 +4,16 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
 func TestValidateReportsEveryFault(t *testing.T) {
 	topology := Topology{
 		Nodes: []Node{{Name: "a", CongestionControl: "no such"}, {Name: "a"}, {Name: "sp ace"}, {Name: "b", Sysctls: map[string]string{"kernel.panic": "1"}}},
 		Links: []Link{
-			{A: End{Node: "a", Interface: "sixteen-letters-", Address: address(0, 0, 1)}, B: End{Node: "nobody", Interface: "lo", Address: address(0, 0, 2)}},
-			{A: End{Node: "a", Interface: "x", Address: address(0, 0, 1)}, B: End{Node: "b", Interface: "x", Address: address(0, 1, 2), EgressBitsPerSecond: -1}, MTU: 10},
+			{A: End{Node: "a", Interface: "sixteen-letters-", Address: labtest.Address(0, 0, 1)}, B: End{Node: "nobody", Interface: "lo", Address: labtest.Address(0, 0, 2)}},
+			{A: End{Node: "a", Interface: "x", Address: labtest.Address(0, 0, 1)}, B: End{Node: "b", Interface: "x", Address: labtest.Address(0, 1, 2), EgressBitsPerSecond: -1}, MTU: 10},
 			{A: End{Node: "b", Interface: "x", Address: netip.MustParsePrefix("fe80::1/64")}, B: End{Node: "b", Interface: "y"}},
 		},
 	}
