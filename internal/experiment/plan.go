@@ -224,7 +224,7 @@ func (e *Experiment) spec(test Test) measurement.Spec {
 	if k, _ := kind.Of(spec.Kind); !k.Streams {
 		return spec
 	}
-	sender, receiver := e.endpoint(e.Source), e.endpoint(e.Destination)
+	sender, receiver := e.Ends()
 	if spec.Direction == measurement.Receive {
 		sender, receiver = receiver, sender
 	}
@@ -233,13 +233,17 @@ func (e *Experiment) spec(test Test) measurement.Spec {
 	return spec
 }
 
-func (e *Experiment) endpoint(name string) Endpoint {
-	for _, endpoint := range e.Endpoints {
-		if endpoint.Name == name {
-			return endpoint
+// Ends are the endpoints at the two ends of every path.
+func (e *Experiment) Ends() (source, destination Endpoint) {
+	for _, end := range e.Endpoints {
+		switch end.Name {
+		case e.Source:
+			source = end
+		case e.Destination:
+			destination = end
 		}
 	}
-	return Endpoint{}
+	return source, destination
 }
 
 // longestPlan bounds what a plan is expected to take: trials may be pings of years.

@@ -167,14 +167,8 @@ func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Opti
 	o := analysis.DefaultOptions()
 	o.Matters, o.Contrasts, o.Lab = e.Matters, e.Contrasts, bed.Kind == result.TestbedLab
 	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
-	for _, end := range e.Scaled().Endpoints {
-		switch end.Name {
-		case e.Source:
-			o.SourceEgressBitsPerSecond = pairs * end.EgressBitsPerSecond
-		case e.Destination:
-			o.DestinationEgressBitsPerSecond = pairs * end.EgressBitsPerSecond
-		}
-	}
+	source, destination := e.Scaled().Ends()
+	o.SourceEgressBitsPerSecond, o.DestinationEgressBitsPerSecond = pairs*source.EgressBitsPerSecond, pairs*destination.EgressBitsPerSecond
 	o.BackEnds, o.Rules = map[string]int{}, map[string]map[string]int{}
 	for _, p := range e.Paths {
 		o.Rules[p.Name] = map[string]int{}

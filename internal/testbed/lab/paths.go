@@ -68,15 +68,8 @@ func settleTime(e *experiment.Experiment, path string) time.Duration {
 
 // limits are what a trial on a path of a scaled experiment cannot exceed.
 func limits(e *experiment.Experiment, path string) testbed.Limits {
-	var l testbed.Limits
-	for _, end := range e.Endpoints {
-		switch end.Name {
-		case e.Source:
-			l.SourceEgressBitsPerSecond = end.EgressBitsPerSecond
-		case e.Destination:
-			l.DestinationEgressBitsPerSecond = end.EgressBitsPerSecond
-		}
-	}
+	source, destination := e.Ends()
+	l := testbed.Limits{SourceEgressBitsPerSecond: source.EgressBitsPerSecond, DestinationEgressBitsPerSecond: destination.EgressBitsPerSecond}
 	for _, p := range e.Paths {
 		if p.Name != path {
 			continue
