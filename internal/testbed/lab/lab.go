@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -73,11 +72,7 @@ func Hold(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 // connect takes up the control connection of every endpoint's agent and has
 // the destinations listen.
 func (l *Lab) connect(ctx context.Context) error {
-	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
-		return fmt.Errorf("make the lab's token: %w", err)
-	}
-	l.token = hex.EncodeToString(secret)
+	l.token = rand.Text()
 	for _, p := range l.order {
 		if p.VariantOf != "" {
 			continue // it has the addresses of that path
