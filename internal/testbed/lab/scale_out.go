@@ -1,9 +1,12 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab"
@@ -16,7 +19,7 @@ type growth struct {
 	steps   []lab.ScaleOut
 	started chan time.Time // when the trial's traffic did
 	stop    context.CancelFunc
-	done    chan struct{} // closed when facts and err are complete
+	running sync.WaitGroup // until facts and err are complete
 	facts   []string
 	err     error
 }
@@ -34,12 +37,9 @@ func shrink(ctx context.Context, steps []lab.ScaleOut, scale func(ctx context.Co
 
 // grow has hops grow when their moments of the trial come.
 func grow(ctx context.Context, steps []lab.ScaleOut, scale func(ctx context.Context, hop string, instances int) error) *growth {
-	g := &growth{scale: scale, steps: steps, started: make(chan time.Time, 1), done: make(chan struct{})}
+	g := &growth{scale: scale, steps: steps, started: make(chan time.Time, 1)}
 	ctx, g.stop = context.WithCancel(ctx)
-	go func() {
-		defer close(g.done)
-		g.run(ctx)
-	}()
+	g.running.Go(func() { g.run(ctx) })
 	return g
 }
 
@@ -63,14 +63,14 @@ func (g *growth) run(ctx context.Context) {
 		g.missed(g.steps)
 		return
 	}
-	for left := g.steps; len(left) > 0; {
-		next, rest := soonest(left)
+	steps := slices.SortedStableFunc(slices.Values(g.steps), func(a, b lab.ScaleOut) int { return cmp.Compare(a.At, b.At) })
+	for i, next := range steps {
 		timer := time.NewTimer(time.Until(start.Add(next.At)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			g.missed(left)
+			g.missed(steps[i:])
 			return
 		}
 		if err := g.step(ctx, next); err != nil {
@@ -79,7 +79,6 @@ func (g *growth) run(ctx context.Context) {
 		}
 		g.facts = append(g.facts, fmt.Sprintf("%s: instances for new flows grew from %d to %d at %.2f s after the start of the traffic",
 			next.Hop, next.Before, next.After, time.Since(start).Seconds()))
-		left = rest
 	}
 }
 
@@ -93,18 +92,6 @@ func (g *growth) step(ctx context.Context, s lab.ScaleOut) error {
 	return g.scale(ctx, s.Hop, s.After)
 }
 
-// soonest takes the step whose moment comes first out of a list.
-func soonest(steps []lab.ScaleOut) (first lab.ScaleOut, rest []lab.ScaleOut) {
-	at := 0
-	for i, s := range steps {
-		if s.At < steps[at].At {
-			at = i
-		}
-	}
-	rest = append(rest, steps[:at]...)
-	return steps[at], append(rest, steps[at+1:]...)
-}
-
 func (g *growth) missed(steps []lab.ScaleOut) {
 	for _, s := range steps {
 		g.facts = append(g.facts, fmt.Sprintf("%s: instances stayed %d: the traffic ended before %v, when they were to grow to %d", s.Hop, s.Before, s.At, s.After))
@@ -115,5 +102,5 @@ func (g *growth) missed(steps []lab.ScaleOut) {
 // facts and err say what happened.
 func (g *growth) end() {
 	g.stop()
-	<-g.done
+	g.running.Wait()
 }
