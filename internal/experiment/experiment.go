@@ -153,6 +153,11 @@ type PlannedTrial struct {
 	Rest time.Duration
 }
 
+// Trial is what is kept of it before it has brought anything.
+func (p PlannedTrial) Trial() measurement.Trial {
+	return measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test}
+}
+
 // Overrides are what a command line may change of an experiment.
 type Overrides struct {
 	Blocks   int           // 0 leaves the file's

@@ -221,12 +221,9 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 		r.booked = fault.Of(planned.Path)
 	}
 	elapsed := time.Since(start)
-	finished := measurement.Trial{
-		ID: planned.ID, Block: planned.Block, Order: planned.Order,
-		Path: planned.Path, Test: planned.Test,
-		Start: start, Elapsed: measurement.SecondsOf(elapsed),
-		Gate: done.Gate, Fingerprint: &done.Fingerprint, Outcome: done.Outcome,
-	}
+	finished := planned.Trial()
+	finished.Start, finished.Elapsed = start, measurement.SecondsOf(elapsed)
+	finished.Gate, finished.Fingerprint, finished.Outcome = done.Gate, &done.Fingerprint, done.Outcome
 	if before := r.discarded[planned.ID]; before > 0 {
 		finished.Attempt = before + 1
 	}
@@ -390,10 +387,9 @@ func (r *run) book(ctx context.Context, broken error) error {
 			continue
 		}
 		died := measurement.Finding{Name: "test", Code: measurement.FoundHopDiedBefore, Text: fault.Error(), Fatal: true, PathFailure: true}
-		return r.keep(ctx, p, measurement.Trial{
-			ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test, Start: time.Now(),
-			Gate: gate.Of([]measurement.Finding{died}), Outcome: measurement.Outcome{Metrics: measurement.Metrics{}},
-		}, fault)
+		failed := p.Trial()
+		failed.Start, failed.Gate, failed.Metrics = time.Now(), gate.Of([]measurement.Finding{died}), measurement.Metrics{}
+		return r.keep(ctx, p, failed, fault)
 	}
 	return nil
 }
