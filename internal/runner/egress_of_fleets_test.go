@@ -36,7 +36,7 @@ func TestTheEgressOfAFleet(t *testing.T) {
 	for rate, want := range map[float64]result.Cause{1.93e9: result.CauseSourceCap, 1e9: result.CauseUnknown} {
 		var trials []measurement.Trial
 		for _, p := range plan.Trials {
-			trial := measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test, Gate: measurement.Gate{Passed: true}}
+			trial := passed(p)
 			trial.Metrics, trial.Pairs = measurement.Metrics{"goodput_bits_per_second": rate}, make([]measurement.Pair, 2)
 			end := measurement.TCPInfo{At: 1.1, Busy: 1.1, MSS: 1448}
 			flow := measurement.Flow{Info: []measurement.TCPInfo{{At: 0.1, Busy: 0.1, MSS: 1448}, end}, Final: &end}

@@ -83,16 +83,10 @@ tests:
 // but this file knows.
 func TestRunOnANewTestbed(t *testing.T) {
 	head := store.Head{Experiment: twoPaths, File: "two-paths.yaml", Seed: 3}
-	_, plan, err := runner.Prepare(head)
-	testutil.OK(t, err)
-	st, err := store.Create(t.TempDir(), head)
-	testutil.OK(t, err)
-	defer st.Close()
+	_, plan, st := prepared(t, head)
 	bed := newLoopback(t, "one", "other")
 	head.Testbed = bed.Info()
-	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
-	trials, err := st.Trials(t.Context())
-	testutil.OK(t, err)
+	trials := finished(t, plan, bed, st)
 	for _, trial := range trials {
 		if f := trial.Fingerprint; !f.Matches || f.Learned || len(f.Hops) != 1 || !f.Hops[0].Reached {
 			t.Errorf("trial %s: fingerprint %+v", trial.ID, f)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/runner"
@@ -30,7 +29,7 @@ func TestOneInstrumentWherePipesRunOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			plan, st := setUp(t)
 			n := -1
-			bed := &bench{plan: plan, measure: func(experiment.PlannedTrial) error { return nil }, send: func(r probe.Request) string {
+			bed := &bench{plan: plan, send: func(r probe.Request) string {
 				if r.Spec.Kind != measurement.TCP {
 					return ""
 				}

@@ -19,7 +19,7 @@ func TestInterimCountsWholeBlocks(t *testing.T) {
 	testutil.OK(t, err)
 	var trials []measurement.Trial
 	for _, p := range plan.Trials {
-		trials = append(trials, measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test})
+		trials = append(trials, p.Trial())
 	}
 	for done, want := range map[int]string{0: "[{0 10}]", 3: "[{0 10}]", 4: "[{1 10}]", 19: "[{4 10}]", 39: "[{9 10}]", 40: "[]"} {
 		r, err := runner.Result(head, trials[:done])

@@ -14,7 +14,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/gate"
-	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -54,21 +53,9 @@ tests:
 // pairsLab builds the lab of an experiment's text, or skips.
 func pairsLab(t *testing.T, text string) (*experiment.Experiment, *testbedlab.Lab) {
 	t.Helper()
-	probe, err := lab.Start(t.Context(), lab.Topology{Nodes: []lab.Node{{Name: "a"}}}, lab.Options{})
-	if err != nil {
-		testutil.Need(t, false, fmt.Sprintf("a machine on which labs can be made: %v", err))
-	}
-	testutil.OK(t, probe.Close())
 	e, err := experiment.Load("pairs.yaml", []byte(text))
 	testutil.OK(t, err)
-	l, err := testbedlab.New(t.Context(), e)
-	testutil.OK(t, err)
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e, l
+	return e, newLab(t, e)
 }
 
 func plannedTrial(t *testing.T, e *experiment.Experiment, path, test string) trial.Wanted {

@@ -25,7 +25,7 @@ func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		keeper := &runner.Memory{}
-		bed := &bench{plan: plan, measure: func(experiment.PlannedTrial) error { return nil }}
+		bed := &bench{plan: plan}
 		begin, told := time.Now(), false
 		err := runner.Run(ctx, runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: keeper, OnEvent: func(e runner.Event) {
 			if len(keeper.Kept) == 3 && e.Finished == nil && !told {

@@ -24,10 +24,10 @@ import (
 // bench is a testbed whose trials do as the test says; it measures nothing.
 type bench struct {
 	plan    experiment.Plan
-	limits  map[string]testbed.Limits // by path
-	measure func(experiment.PlannedTrial) error
-	change  func(*measurement.Outcome) // nil for none
-	send    func(probe.Request) string // the trial's send_method, nil for none
+	limits  map[string]testbed.Limits           // by path
+	measure func(experiment.PlannedTrial) error // nil for what does not fail
+	change  func(*measurement.Outcome)          // nil for none
+	send    func(probe.Request) string          // the trial's send_method, nil for none
 	broken  error
 	closed  int
 }
@@ -62,8 +62,10 @@ type benchAgent struct{ *bench }
 
 func (a benchAgent) Run(_ context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
 	i := slices.IndexFunc(a.plan.Trials, func(p experiment.PlannedTrial) bool { return p.ID == r.ID })
-	if err := a.measure(a.plan.Trials[i]); err != nil {
-		return measurement.Outcome{}, err
+	if a.measure != nil {
+		if err := a.measure(a.plan.Trials[i]); err != nil {
+			return measurement.Outcome{}, err
+		}
 	}
 	o := goodTCP()
 	o.Flows = make([]measurement.Flow, r.Spec.Flows)
@@ -80,6 +82,15 @@ func (a benchAgent) Run(_ context.Context, r probe.Request, _ func(measurement.P
 		}
 	}
 	return o, nil
+}
+
+// finished carries out a plan on a testbed, and returns what is stored of it.
+func finished(t *testing.T, plan experiment.Plan, bed testbed.Testbed, st *store.Store) []measurement.Trial {
+	t.Helper()
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
+	trials, err := st.Trials(t.Context())
+	testutil.OK(t, err)
+	return trials
 }
 
 // goodTCP is an outcome that passes every gate for a 1-second test.
@@ -99,13 +110,19 @@ func setUp(t *testing.T) (experiment.Plan, *store.Store) {
 	t.Helper()
 	text, err := experiments.Read("routing-appliance")
 	testutil.OK(t, err)
-	head := store.Head{Experiment: string(text), File: "routing-appliance.yaml", Seed: 7, Blocks: 2}
-	_, plan, err := runner.Prepare(head)
+	_, plan, st := prepared(t, store.Head{Experiment: string(text), File: "routing-appliance.yaml", Seed: 7, Blocks: 2})
+	return plan, st
+}
+
+// prepared plans a run and makes its store.
+func prepared(t *testing.T, head store.Head) (*experiment.Experiment, experiment.Plan, *store.Store) {
+	t.Helper()
+	e, plan, err := runner.Prepare(head)
 	testutil.OK(t, err)
 	st, err := store.Create(t.TempDir(), head)
 	testutil.OK(t, err)
 	t.Cleanup(func() { st.Close() })
-	return plan, st
+	return e, plan, st
 }
 
 func ids(trials []measurement.Trial) []string {
@@ -177,14 +194,13 @@ func TestStopAndResume(t *testing.T) {
 // A number that is none is left out of its trial, which says so; the run goes on.
 func TestNumbersThatAreNone(t *testing.T) {
 	plan, st := setUp(t)
-	testbed := &bench{plan: plan, measure: func(experiment.PlannedTrial) error { return nil }, change: func(o *measurement.Outcome) {
+	testbed := &bench{plan: plan, change: func(o *measurement.Outcome) {
 		o.Metrics["rtt_p50_seconds"] = math.NaN()
 		o.Source.CPUBusy = math.Inf(1)
 	}}
-	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: testbed, Keeper: st}))
-	trials, err := st.Trials(t.Context())
-	if err != nil || len(trials) != len(plan.Trials) {
-		t.Fatalf("%d trials, %v", len(trials), err)
+	trials := finished(t, plan, testbed, st)
+	if len(trials) != len(plan.Trials) {
+		t.Fatalf("%d trials", len(trials))
 	}
 	for _, trial := range trials {
 		if _, there := trial.Metrics["rtt_p50_seconds"]; there || trial.Source.CPUBusy != 0 || !slices.Contains(trial.Facts, "2 values of this trial were not finite numbers and are left out.") {
@@ -448,7 +464,7 @@ func TestTornBlocksOfATestThatIsDoneAgain(t *testing.T) {
 				plan.Trials = append(plan.Trials, p)
 				again := test == "latency" || block == 0 || block == 1 && path == "direct" // "flows" has come so far again
 				if again && (block < 3 || path == "direct") {
-					stored = append(stored, measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: path, Test: test, Gate: measurement.Gate{Passed: true}})
+					stored = append(stored, passed(p))
 				}
 			}
 		}
@@ -459,12 +475,20 @@ func TestTornBlocksOfATestThatIsDoneAgain(t *testing.T) {
 	}
 }
 
+// passed is a trial that counts.
+func passed(p experiment.PlannedTrial) measurement.Trial {
+	t := p.Trial()
+	t.Gate = measurement.Gate{Passed: true}
+	return t
+}
+
 // A block that is neither whole nor missing is torn; a failure of the path in it stays.
 func TestTornBlocks(t *testing.T) {
 	plan := twoPathPlan(3)
 	trial := func(i int, g measurement.Gate) measurement.Trial {
-		p := plan.Trials[i]
-		return measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test, Gate: g}
+		stored := plan.Trials[i].Trial()
+		stored.Gate = g
+		return stored
 	}
 	good, missing, broken := measurement.Gate{Passed: true}, measurement.Gate{}, measurement.Gate{Broken: true}
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -27,10 +28,11 @@ func newLab(t *testing.T, e *experiment.Experiment) *testbedlab.Lab {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	probe, err := lab.Start(ctx, lab.Topology{Nodes: []lab.Node{{Name: "a"}}}, lab.Options{})
+	testutil.Need(t, err == nil, fmt.Sprintf("a machine on which labs can be made: %v", err))
+	testutil.OK(t, probe.Close())
 	bed, err := testbedlab.New(ctx, e)
-	if err != nil {
-		testutil.Need(t, false, fmt.Sprintf("a machine on which labs can be made: %v", err))
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := bed.Close(); err != nil {
 			t.Error(err)
@@ -45,9 +47,7 @@ func TestRunSwitchesTheLab(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	e, plan, st := setUpFastPath(t)
 	bed := newLab(t, e)
-	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
-	trials, err := st.Trials(t.Context())
-	testutil.OK(t, err)
+	trials := finished(t, plan, bed, st)
 	checkSwitching(t, trials)
 	hops := map[string][]string{"gateway": {"edge", "gateway"}, "fast": {"edge"}, "bare": nil}
 	checked := map[string]int{}

@@ -12,7 +12,6 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // fastPath has three paths on one set of nodes. The gateway, and the link emulator
@@ -44,13 +43,7 @@ tests:
 
 func setUpFastPath(t *testing.T) (*experiment.Experiment, experiment.Plan, *store.Store) {
 	t.Helper()
-	head := store.Head{Experiment: fastPath, File: "fast-path.yaml", Seed: 11}
-	e, plan, err := runner.Prepare(head)
-	testutil.OK(t, err)
-	st, err := store.Create(t.TempDir(), head)
-	testutil.OK(t, err)
-	t.Cleanup(func() { st.Close() })
-	return e, plan, st
+	return prepared(t, store.Head{Experiment: fastPath, File: "fast-path.yaml", Seed: 11})
 }
 
 // switched is a bench whose paths are switched in place.
@@ -112,12 +105,10 @@ func TestSwitchBetweenTrials(t *testing.T) {
 		}
 		return nil
 	}
-	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
+	trials := finished(t, plan, bed, st)
 	if len(bed.asked) != len(plan.Trials) {
 		t.Errorf("asked to switch %d times for %d trials", len(bed.asked), len(plan.Trials))
 	}
-	trials, err := st.Trials(t.Context())
-	testutil.OK(t, err)
 	checkSwitching(t, trials)
 	// The bench gives 0.8 Gbit/s: more than the gateway's rate allows, which
 	// is no limit where it is passed by.
@@ -137,9 +128,7 @@ func TestSwitchThatFails(t *testing.T) {
 	bed.fail = "fast"
 	measured := 0
 	bed.measure = func(experiment.PlannedTrial) error { measured++; return nil }
-	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
-	trials, err := st.Trials(t.Context())
-	testutil.OK(t, err)
+	trials := finished(t, plan, bed, st)
 	var failed []measurement.Trial
 	for _, trial := range trials {
 		if len(trial.Gate.Findings) > 0 && trial.Gate.Findings[0].Name == "test" {

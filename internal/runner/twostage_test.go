@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -29,10 +28,8 @@ func TestTwoStagesAreKept(t *testing.T) {
 			}
 		}
 	}
-	bed := &bench{plan: plan, measure: func(experiment.PlannedTrial) error { return nil }}
-	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
-	trials, err := st.Trials(t.Context())
-	testutil.OK(t, err)
+	bed := &bench{plan: plan}
+	trials := finished(t, plan, bed, st)
 	testutil.OK(t, runner.Fits(plan, trials))
 	r, err := runner.Result(kept, trials)
 	testutil.OK(t, err)

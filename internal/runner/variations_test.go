@@ -22,7 +22,7 @@ func lossy(p experiment.PlannedTrial) measurement.Trial {
 	if p.Spec.PacingBitsPerSecond > 0 {
 		rate, end.Retransmits = p.Spec.PacingBitsPerSecond*float64(p.Spec.Flows), 0
 	}
-	t := measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test, Gate: measurement.Gate{Passed: true}}
+	t := passed(p)
 	t.Metrics = measurement.Metrics{"goodput_bits_per_second": rate}
 	if p.Spec.Kind == measurement.TCP {
 		for range p.Spec.Flows {
