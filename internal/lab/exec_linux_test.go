@@ -89,28 +89,7 @@ func TestExec(t *testing.T) {
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		r, w, err := os.Pipe()
-		testutil.OK(t, err)
-		defer r.Close()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			// The child of the shell is killed too, or the pipe stays open.
-			_, err := l.Exec(ctx, "source", Command{Argv: []string{"sh", "-c", "echo runs; sleep 1000 & sleep 1000"}, Stdout: w})
-			w.Close()
-			ended <- err
-		}()
-		if _, err := r.Read(make([]byte, 5)); err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("a cancelled command says %v", err)
-		}
-		testutil.OK(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
-		if _, err := r.Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("the program still holds its output: %v", err)
-		}
+		checkCancelled(t, func(ctx context.Context, c Command) (int, error) { return l.Exec(ctx, "source", c) })
 	})
 	t.Run("signal", func(t *testing.T) {
 		r, w, err := os.Pipe()
@@ -240,5 +219,32 @@ func TestExecCancelledAtOnce(t *testing.T) {
 	}
 	if text, _ := output(t, l, "source", "sh", "-c", "grep -l '^sleep' /proc/[0-9]*/cmdline"); text != "" {
 		t.Errorf("these run on: %s", text)
+	}
+}
+
+// checkCancelled has a program in a node cancelled while it runs, with the child of its shell:
+// otherwise the pipe stays open.
+func checkCancelled(t *testing.T, run func(context.Context, Command) (int, error)) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	testutil.OK(t, err)
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := run(ctx, Command{Argv: []string{"sh", "-c", "echo runs; sleep 1000 & sleep 1000"}, Stdout: w})
+		w.Close()
+		ended <- err
+	}()
+	if _, err := r.Read(make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled command says %v", err)
+	}
+	testutil.OK(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
+	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the program still holds its output: %v", err)
 	}
 }

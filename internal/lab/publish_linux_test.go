@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,27 +55,7 @@ func TestPublishedLab(t *testing.T) {
 		t.Errorf("an unknown node: %v", err)
 	}
 
-	r, w, err := os.Pipe()
-	testutil.OK(t, err)
-	defer r.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := ExecIn(ctx, name, "source", Command{Argv: []string{"sh", "-c", "echo runs; exec sleep 1000"}, Stdout: w})
-		w.Close()
-		ended <- err
-	}()
-	if _, err := r.Read(make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled command says %v", err)
-	}
-	testutil.OK(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
-	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("the program runs on after its caller hung up: %v", err)
-	}
+	checkCancelled(t, func(ctx context.Context, c Command) (int, error) { return ExecIn(ctx, name, "source", c) })
 
 	// Garbage must not disturb the others.
 	conn, err := net.DialUnix("unix", nil, socketOf(l))
