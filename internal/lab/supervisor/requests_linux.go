@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab/filter"
@@ -196,15 +198,8 @@ func (s *supervisor) environment() map[string]string {
 		}
 	}
 	for key, byNode := range values {
-		same, first := true, ""
-		for _, v := range byNode {
-			if first == "" {
-				first = v
-			}
-			same = same && v == first
-		}
-		if same {
-			env[key] = first
+		if different := slices.Compact(slices.Sorted(maps.Values(byNode))); len(different) == 1 {
+			env[key] = different[0]
 			continue
 		}
 		for node, v := range byNode {
