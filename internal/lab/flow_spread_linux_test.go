@@ -78,9 +78,8 @@ func TestDividingRules(t *testing.T) {
 // nodes that spread do not.
 func TestTraceSeesOneOfTheInstances(t *testing.T) {
 	needProgram(t, "traceroute")
-	built, paths, err := FromExperiment(labtest.ParallelHops())
-	testutil.OK(t, err)
-	l, path := startLab(t, built), paths[0]
+	l, paths := startExperiment(t, labtest.ParallelHops())
+	path := paths[0]
 	seen := make(map[netip.Addr]bool)
 	for range 8 {
 		text := must(t, l, path.SourceNode, "traceroute", "-n", "-U", "-q", "3", "-w", "2", path.Destination.String())

@@ -152,9 +152,7 @@ func begin(t *testing.T, l *Lab, node, first string, argv ...string) *started {
 func TestBackendsAreChecked(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	const port = 4321
-	built, paths, err := FromExperiment(labtest.ParallelHops())
-	testutil.OK(t, err)
-	l := startLab(t, built)
+	l, paths := startExperiment(t, labtest.ParallelHops())
 	self, path := readableSelf(t), paths[1]
 	front := netip.AddrPortFrom(path.Destination, port).String()
 	greeter := func(i int) *started {

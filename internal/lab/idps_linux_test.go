@@ -196,9 +196,7 @@ func TestIDPSBeforeBypass(t *testing.T) {
   - name: plain`)
 	e, err := experiment.Load("test.yaml", []byte(text))
 	testutil.OK(t, err)
-	built, paths, err := FromExperiment(e)
-	testutil.OK(t, err)
-	l := startLab(t, built)
+	l, paths := startExperiment(t, e)
 	address := paths[0].Destination.String() + ":7000"
 	const half = len(idps.TestString) / 2
 	alerts := 0

@@ -138,9 +138,7 @@ func TestFirewallOneWay(t *testing.T) {
 				},
 			})
 			target := netip.AddrPortFrom(to.Addr(), trafficPort).String()
-			if line := run(t, l, "destination", "serve", target).line(t); line != "ready" {
-				t.Fatal(line)
-			}
+			listening(t, l, "destination", "serve", target)
 			clients := run(t, l, "source", "connect", from.Addr().String(), target, "3", "3s")
 			line := clients.line(t)
 			if !oneWay {
@@ -222,9 +220,7 @@ func TestNATBeforeSeveralWays(t *testing.T) {
 		e.Paths = []experiment.Path{{Name: "other"}, {Name: "tested", Hops: hops}, {Name: "short", VariantOf: "tested", Hops: hops, Bypass: []string{"r"}}}
 		l, paths := startExperiment(t, e)
 		at := target(paths[1])
-		if line := run(t, l, paths[1].DestinationNode, "serve", at).line(t); line != "ready" {
-			t.Fatal(line)
-		}
+		listening(t, l, paths[1].DestinationNode, "serve", at)
 		for _, path := range paths[1:] {
 			switchTo(t, l, path.Name)
 			clients := run(t, l, path.SourceNode, "connect", path.Source.String(), at, "3", "3s")
@@ -243,9 +239,7 @@ func TestNATBeforeSeveralWays(t *testing.T) {
 		l, paths := startExperiment(t, e)
 		path, seen := paths[1], map[string]bool{}
 		for _, b := range path.Backends {
-			if line := run(t, l, b.Node, "serve", netip.AddrPortFrom(b.Address, trafficPort).String()).line(t); line != "ready" {
-				t.Fatal(line)
-			}
+			listening(t, l, b.Node, "serve", netip.AddrPortFrom(b.Address, trafficPort).String())
 		}
 		for range 12 {
 			clients := run(t, l, path.SourceNode, "connect", path.Source.String(), target(path), "1", "3s")

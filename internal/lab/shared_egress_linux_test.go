@@ -11,7 +11,6 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // iperf3Sum is what iperf3's --json says of the receiver.
@@ -33,9 +32,7 @@ func TestEgressIsShared(t *testing.T) {
 	needProgram(t, "ip", "ping", "tc", "bridge", "iperf3", "sh")
 	e := labtest.SharedEgress()
 	e.Endpoints[1].NICs = 2 // at either end, so that a direct link joins two bridges
-	built, paths, err := FromExperiment(e)
-	testutil.OK(t, err)
-	l := startLab(t, built)
+	l, paths := startExperiment(t, e)
 	for _, f := range l.Facts() {
 		if strings.Contains(f, "metered by itself") {
 			t.Skip(f)

@@ -273,11 +273,16 @@ func through(t *testing.T, hops ...string) (*Lab, Path) {
 	t.Helper()
 	built, path := layOut(t, hops...)
 	l := startLab(t, built)
-	server := run(t, l, path.DestinationNode, "serve", netip.AddrPortFrom(path.Listen, trafficPort).String())
-	if line := server.line(t); line != "ready" {
+	listening(t, l, path.DestinationNode, "serve", netip.AddrPortFrom(path.Listen, trafficPort).String())
+	return l, path
+}
+
+// listening runs a role that listens at an address until the test ends.
+func listening(t *testing.T, l *Lab, node, role, address string) {
+	t.Helper()
+	if line := run(t, l, node, role, address).line(t); line != "ready" {
 		t.Fatal(line)
 	}
-	return l, path
 }
 
 // layOut is the built of an experiment with these hops on its second path.

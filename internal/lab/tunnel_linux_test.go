@@ -50,25 +50,37 @@ func linksShown(t *testing.T, l *Lab, node string) map[string]linkShown {
 
 func counted(t *testing.T, l *Lab, node, name string) InterfaceCounters {
 	t.Helper()
-	counters, err := l.Counters(t.Context())
-	testutil.OK(t, err)
-	for _, n := range counters.Nodes {
-		for _, i := range n.Interfaces {
-			if n.Node == node && i.Name == name {
-				return i
-			}
+	for _, i := range countersOf(t, l, node).Interfaces {
+		if i.Name == name {
+			return i
 		}
 	}
 	t.Fatalf("no counters of %s:%s", node, name)
 	return InterfaceCounters{}
 }
 
+// checkTunnel sends the largest packets that the tunnel of a path from vm1 to vm2 carries, and one
+// that is larger. Below it each of them has at least so many bytes more.
+func checkTunnel(t *testing.T, l *Lab, p Path, overhead int) {
+	t.Helper()
+	before := counted(t, l, "vm2", p.Name)
+	size := fmt.Sprint(p.Outer.MTU - 28)
+	text := must(t, l, "vm1", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", size, "-I", p.Source.String(), p.Destination.String())
+	if !strings.Contains(text, "ttl=64 ") {
+		t.Errorf("path %s: inside there is no hop, so a TTL of 64, but ping says:\n%s", p.Name, text)
+	}
+	if text, code := output(t, l, "vm1", "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", fmt.Sprint(p.Outer.MTU-27), "-I", p.Source.String(), p.Destination.String()); code == 0 {
+		t.Errorf("path %s: a packet larger than the MTU of %d passed:\n%s", p.Name, p.Outer.MTU, text)
+	}
+	if after, least := counted(t, l, "vm2", p.Name), before.ReceivedBytes+3*uint64(p.Outer.MTU+overhead); after.ReceivedBytes < least {
+		t.Errorf("path %s: below the tunnel %d bytes arrived, want at least %d", p.Name, after.ReceivedBytes, least)
+	}
+}
+
 func TestVXLAN(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	needProgram(t, "ip", "ping")
-	built, paths, err := FromExperiment(labtest.Attached())
-	testutil.OK(t, err)
-	l := startLab(t, built)
+	l, paths := startExperiment(t, labtest.Attached())
 	shown := linksShown(t, l, "vm1")["vxlan-1x"]
 	data := shown.LinkInfo.Data
 	if shown.MTU != 1450 || shown.LinkInfo.Kind != "vxlan" || data.ID != 7 || data.Port != 4789 || data.Learning || data.TTL != 64 ||
@@ -76,22 +88,9 @@ func TestVXLAN(t *testing.T) {
 		t.Errorf("ip shows %+v", shown)
 	}
 	for _, p := range paths[1:] {
-		before := counted(t, l, "vm2", p.Name)
-		// The largest packet of the inside, not to be fragmented.
-		size := fmt.Sprint(p.Outer.MTU - 28)
-		text := must(t, l, "vm1", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", size, "-I", p.Source.String(), p.Destination.String())
-		if !strings.Contains(text, "ttl=64 ") {
-			t.Errorf("path %s: inside there is no hop, so a TTL of 64, but ping says:\n%s", p.Name, text)
-		}
-		if text, code := output(t, l, "vm1", "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", fmt.Sprint(p.Outer.MTU-27), "-I", p.Source.String(), p.Destination.String()); code == 0 {
-			t.Errorf("path %s: a packet larger than the MTU of %d passed:\n%s", p.Name, p.Outer.MTU, text)
-		}
-		after := counted(t, l, "vm2", p.Name)
 		// RFC 7348 section 5: outer Ethernet, IPv4, UDP and VXLAN headers and
 		// the inner Ethernet header around each packet.
-		if least := before.ReceivedBytes + 3*uint64(p.Outer.MTU+64); after.ReceivedBytes < least {
-			t.Errorf("path %s: below the tunnel %d bytes arrived, want at least %d", p.Name, after.ReceivedBytes, least)
-		}
+		checkTunnel(t, l, p, 64)
 		if text := must(t, l, "vm1", "ip", "route", "get", p.Destination.String()); !strings.Contains(text, "src "+p.Source.String()) {
 			t.Errorf("path %s: %s", p.Name, text)
 		}
@@ -113,9 +112,7 @@ func TestFirewallUnderVXLAN(t *testing.T) {
 		{Name: "native", Hops: hops},
 		{Name: "inside", Hops: hops, Tunnel: &experiment.Tunnel{Type: experiment.VXLAN, ID: 7, Port: 4789, MTU: 1450}},
 	}
-	built, paths, err := FromExperiment(e)
-	testutil.OK(t, err)
-	l := startLab(t, built)
+	l, paths := startExperiment(t, e)
 	const n = 10
 	packetsAtRules := map[string]int{}
 	for _, p := range paths {
@@ -163,20 +160,9 @@ func TestWireGuard(t *testing.T) {
 	needProgram(t, "ip", "wg")
 	l := startLab(t, built)
 	p := paths[1]
-	size := fmt.Sprint(p.Outer.MTU - 28)
-	before := counted(t, l, "vm2", p.Name)
-	text := must(t, l, "vm1", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", size, "-I", p.Source.String(), p.Destination.String())
-	if !strings.Contains(text, "ttl=64 ") {
-		t.Errorf("inside there is no hop, so a TTL of 64, but ping says:\n%s", text)
-	}
-	if text, code := output(t, l, "vm1", "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", fmt.Sprint(p.Outer.MTU-27), "-I", p.Source.String(), p.Destination.String()); code == 0 {
-		t.Errorf("a packet larger than the MTU of %d passed:\n%s", p.Outer.MTU, text)
-	}
 	// The protocol of WireGuard, "transport data": outer Ethernet, IPv4 and UDP
 	// headers, 16 bytes of its own and a tag of 16 around each packet.
-	if after, least := counted(t, l, "vm2", p.Name), before.ReceivedBytes+3*uint64(p.Outer.MTU+74); after.ReceivedBytes < least {
-		t.Errorf("below the tunnel %d bytes arrived, want at least %d", after.ReceivedBytes, least)
-	}
+	checkTunnel(t, l, p, 74)
 	if shown := linksShown(t, l, "vm2")["wireguard-1"]; shown.MTU != 1420 || shown.LinkInfo.Kind != "wireguard" {
 		t.Errorf("ip shows %+v", shown)
 	}

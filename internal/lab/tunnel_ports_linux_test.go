@@ -10,9 +10,7 @@ import (
 
 func TestOuterPorts(t *testing.T) {
 	needProgram(t, "ping", "sh")
-	built, paths, err := FromExperiment(labtest.Attached())
-	testutil.OK(t, err)
-	l := startLab(t, built)
+	l, paths := startExperiment(t, labtest.Attached())
 	inside, other := paths[1], paths[2]
 	if ports, err := l.OuterPorts(t.Context(), "vm1", *inside.Outer); err != nil || len(ports) != 0 {
 		t.Errorf("nothing is sent, but there are ports %v (%v)", ports, err)
@@ -23,6 +21,7 @@ func TestOuterPorts(t *testing.T) {
 		"ping -q -n -i 0.002 -I "+other.Outer.Source.String()+" "+other.Outer.Destination.String()+" >/dev/null 2>&1 &")
 	var ports []uint16
 	poll(t, func() bool {
+		var err error
 		ports, err = l.OuterPorts(t.Context(), "vm1", *inside.Outer)
 		testutil.OK(t, err)
 		return len(ports) > 0

@@ -92,10 +92,7 @@ func TestSenderToAPeerThatNeverReads(t *testing.T) {
 	l := startLab(t, chain(1, &linkem.Config{Forward: wire, Backward: wire}))
 	from, to := labtest.Address(0, 0, 1).Addr(), labtest.Address(0, 1, 2).Addr()
 	target := netip.AddrPortFrom(to, trafficPort).String()
-	peer := run(t, l, "destination", "hold", target)
-	if line := peer.line(t); line != "ready" {
-		t.Fatal(line)
-	}
+	listening(t, l, "destination", "hold", target)
 	// What two sockets may hold at most at this end (tcp_wmem), and at the other,
 	// where SO_RCVBUF is doubled (tcp(7), socket(7)).
 	limits, err := os.ReadFile("/proc/sys/net/ipv4/tcp_wmem")
