@@ -328,6 +328,9 @@ func (t *test) facts() []string {
 			facts = append(facts, "the CRC-32 of the file was not given, so that nothing proves that it arrived as it is there")
 		}
 	}
+	if most := t.maxRate(); most > 0 {
+		facts = append(facts, session.PacedBy(most))
+	}
 	var sent int64
 	for _, x := range t.report.Transfers {
 		sent += x.Bytes

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,19 @@ import (
 
 func ftpSpec(flows int, bytes int64) measurement.Spec {
 	return measurement.Spec{Kind: measurement.FTP, Flows: flows, FileBytes: bytes}
+}
+
+// Where an end bounds the rate, whoever asked for the file is told so.
+func TestFileAtABoundedRate(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{Limits: probe.Limits{MaxRateBitsPerSecond: 40e6}})
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		spec := measurement.Spec{Kind: measurement.FTP, FileBytes: 1_000_000, Direction: direction}
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
+		testutil.OK(t, err)
+		if !slices.ContainsFunc(out.Facts, func(fact string) bool { return strings.Contains(fact, "allows 40.0 Mbit/s in one test") }) {
+			t.Errorf("%s: %q", direction, out.Facts)
+		}
+	}
 }
 
 func TestFTP(t *testing.T) {
