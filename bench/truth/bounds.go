@@ -14,19 +14,19 @@ func boundFaults() []faults {
 	return []faults{
 		{
 			design: named(design{name: "gates-mtu", tests: []test{tcp}}, "narrower"),
-			faults: []fault{found(fault{label: "a link carries smaller packets than are declared", path: "narrower", test: "tcp", want: asMissing, plant: narrower}, measurement.FoundOtherMTU)},
+			faults: []fault{faultOf("a link carries smaller packets than are declared", "narrower", "tcp", asMissing, narrower, measurement.FoundOtherMTU)},
 		},
 		{
 			design: with(design{name: "gates-tunnel", vxlan: true, tests: []test{tcp}}, fast, "narrower"),
-			faults: []fault{found(fault{label: "a tunnel carries smaller packets than planned", path: "narrower", test: "tcp", want: asMissing, plant: atSource("ip link set dev %s mtu 1300")}, measurement.FoundOtherTunnelMTU)},
+			faults: []fault{faultOf("a tunnel carries smaller packets than planned", "narrower", "tcp", asMissing, atSource("ip link set dev %s mtu 1300"), measurement.FoundOtherTunnelMTU)},
 		},
 		{
 			design: with(design{name: "gates-cap", client: "egress_rate: 50Mbit", tests: []test{{"tcp", "kind: tcp, duration: 500ms, max_warmup: 200ms"}}}, fast, "uncapped"),
-			faults: []fault{found(fault{label: "the source sends faster than its cap", path: "uncapped", test: "tcp", want: asWarned, plant: atSource("tc qdisc replace dev %s root pfifo")}, measurement.FoundAboveLimit)},
+			faults: []fault{faultOf("the source sends faster than its cap", "uncapped", "tcp", asWarned, atSource("tc qdisc replace dev %s root pfifo"), measurement.FoundAboveLimit)},
 		},
 		{
 			design: with(design{name: "gates-many", tests: []test{{"tcp", "kind: tcp, flows: 80, duration: 500ms, max_warmup: 100ms"}}}, fast, "starves"),
-			faults: []fault{found(filtered("80 flows share 16 Mbit/s", "starves", "tcp", asBroken, slowedTo(2_000_000)), measurement.FoundShortFlows)},
+			faults: []fault{faultOf("80 flows share 16 Mbit/s", "starves", "tcp", asBroken, rules(slowedTo(2_000_000)), measurement.FoundShortFlows)},
 		},
 		{
 			design: with(design{name: "gates-drops", tests: []test{
@@ -34,20 +34,20 @@ func boundFaults() []faults {
 				{"udp", "kind: udp, rate: 40Mbit, duration: 300ms, max_warmup: 20ms"},
 			}}, fast, "overflows"),
 			faults: []fault{
-				found(fault{label: "the source's own queue drops packets of a search", path: "overflows", test: "search", want: asWarned, plant: atSource(smallQueue)}, measurement.FoundDropsOfSearch),
-				found(fault{label: "the source's own queue drops packets, and the path all others", path: "overflows", test: "udp", want: asBroken, plant: both(atSource(smallQueue), rules("udp dport 5201 quota over 20000 bytes drop"))}, measurement.FoundDropsOfAll),
+				faultOf("the source's own queue drops packets of a search", "overflows", "search", asWarned, atSource(smallQueue), measurement.FoundDropsOfSearch),
+				faultOf("the source's own queue drops packets, and the path all others", "overflows", "udp", asBroken, both(atSource(smallQueue), rules("udp dport 5201 quota over 20000 bytes drop")), measurement.FoundDropsOfAll),
 			},
 		},
 		{
 			design: named(design{name: "gates-small", tests: []test{{"ftp", "kind: ftp, file: 1MB"}}}, "short"),
-			faults: []fault{found(fault{label: "a file is through in less than 0.5 s", path: "short", test: "ftp", want: asWarned}, measurement.FoundShortTransfer)},
+			faults: []fault{faultOf("a file is through in less than 0.5 s", "short", "ftp", asWarned, nil, measurement.FoundShortTransfer)},
 		},
 		{
 			design: named(design{name: "gates-nothing", tests: []test{tcp, {"iperf3", "kind: udp, protocol: iperf3, rate: 20Mbit, duration: 1s, max_warmup: 1s"}}}, "interrupted"),
 			faults: []fault{
 				// It is over before the sender gives up.
-				found(fault{label: "nothing passes in the measured time", path: "interrupted", test: "tcp", want: asBroken, plant: passing(1100*time.Millisecond, rules("quota over 20000 bytes drop"))}, measurement.FoundNoBytes),
-				found(filtered("no packet passes in the measured time, which iperf3 counts alone", "interrupted", "iperf3", asBroken, "udp dport 5201 quota over 20000 bytes drop"), measurement.FoundNoPackets),
+				faultOf("nothing passes in the measured time", "interrupted", "tcp", asBroken, passing(1100*time.Millisecond, rules("quota over 20000 bytes drop")), measurement.FoundNoBytes),
+				faultOf("no packet passes in the measured time, which iperf3 counts alone", "interrupted", "iperf3", asBroken, rules("udp dport 5201 quota over 20000 bytes drop"), measurement.FoundNoPackets),
 			},
 			most: roomFor,
 		},
@@ -72,8 +72,8 @@ func standstills() []faults {
 	f := faults{design: with(design{name: "gates-standstill", tests: tests}, "{type: router, name: hop, rate: 50Mbit}", "source-stops", "destination-stops", "hop-stops"), most: roomFor}
 	for _, t := range tests {
 		f.faults = append(f.faults,
-			found(fault{label: "the source is stopped for 200 ms of " + t.name, path: "source-stops", test: t.name, want: asMissing, plant: standstill("^hopbench:client ")}, measurement.FoundStandstill),
-			found(fault{label: "the destination is stopped for 200 ms of " + t.name, path: "destination-stops", test: t.name, want: asMissing, plant: standstill("^hopbench:server ")}, measurement.FoundStandstill))
+			faultOf("the source is stopped for 200 ms of "+t.name, "source-stops", t.name, asMissing, standstill("^hopbench:client "), measurement.FoundStandstill),
+			faultOf("the destination is stopped for 200 ms of "+t.name, "destination-stops", t.name, asMissing, standstill("^hopbench:server "), measurement.FoundStandstill))
 	}
 	f.faults = append(f.faults, fault{
 		label: "the process of a hop is stopped for 200 ms of tcp", path: "hop-stops", test: "tcp", want: asMeasured,

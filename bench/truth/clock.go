@@ -38,10 +38,8 @@ func clockFaults() []faults {
 	} {
 		d.paths = append(d.paths, path{step.path, hop})
 		for _, t := range d.tests {
-			all = append(all, fault{
-				label: fmt.Sprintf("the clock is set %s during %s", step.says, t.name), path: step.path, test: t.name, want: asMissing,
-				plant: setClock(step.by), codes: []measurement.FindingCode{measurement.FoundClockStepped},
-			})
+			all = append(all, faultOf(fmt.Sprintf("the clock is set %s during %s", step.says, t.name), step.path, t.name, asMissing,
+				setClock(step.by), measurement.FoundClockStepped))
 		}
 	}
 	return []faults{{design: d, faults: all}}

@@ -62,15 +62,14 @@ const ofPairs = "kind: tcp, duration: 1s, max_warmup: 100ms"
 // perConnection marks the connections of a trial in turn with 0, 1, 2, 3.
 const perConnection = "tcp flags & (syn | ack) == syn ct mark set numgen inc mod 4"
 
-// filtered is a fault that rules in the path's router make.
-func filtered(label, path, test string, want caught, each ...string) fault {
-	return fault{label: label, path: path, test: test, want: want, plant: rules(each...)}
+// faultOf is one that must be found as one of some codes, as any where there are none.
+func faultOf(label, path, test string, want caught, plant planter, codes ...measurement.FindingCode) fault {
+	return fault{label: label, path: path, test: test, want: want, plant: plant, codes: codes}
 }
 
-// found is a fault that must be found as one of some codes.
-func found(f fault, codes ...measurement.FindingCode) fault {
-	f.codes = codes
-	return f
+// filtered is a fault that rules in the path's router make, whatever it is found as.
+func filtered(label, path, test string, want caught, each ...string) fault {
+	return faultOf(label, path, test, want, rules(each...))
 }
 
 // with is a design whose paths, the sham among them, all have the same hops.
@@ -102,16 +101,10 @@ func pathFaults() []faults {
 				filtered("one connection in four gets no more than 30 kB", "starves-one", "tcp", asBroken, perConnection, "ct mark 1 quota over 30000 bytes drop"),
 				filtered("nothing passes any more after 500 kB", "goes-dark", "tcp", asBroken, "quota over 500000 bytes drop"),
 				filtered("packets above 1000 bytes are lost", "large-lost", "tcp", asBroken, "meta length > 1000 drop"),
-				{label: "packets take another router", path: "other-hops", test: "tcp", want: asMissing, plant: detour(sham, true)},
-				{
-					label: "packets take another router, which does not answer", path: "silent-hops", test: "tcp", want: asWarned,
-					plant: detour(sham, false), codes: []measurement.FindingCode{"silent_hops"},
-				},
+				faultOf("packets take another router", "other-hops", "tcp", asMissing, detour(sham, true)),
+				faultOf("packets take another router, which does not answer", "silent-hops", "tcp", asWarned, detour(sham, false), measurement.FoundSilentHops),
 				filtered("packets cross more routers than planned", "other-ttl", "tcp", asMissing, "ip ttl > 40 ip ttl set 40"),
-				{
-					label: "packets come back over more routers than planned", path: "other-ttl-back", test: "tcp", want: asMissing,
-					plant: backTTL, codes: []measurement.FindingCode{measurement.FoundOtherReturnedTTL},
-				},
+				faultOf("packets come back over more routers than planned", "other-ttl-back", "tcp", asMissing, backTTL, measurement.FoundOtherReturnedTTL),
 			},
 		},
 		{
@@ -130,11 +123,11 @@ func pathFaults() []faults {
 				filtered("no echo comes back", "loses-all", "ping", asBroken, "icmp type echo-reply drop"),
 				filtered("three connections in four are refused", "refuses", "crr", asBroken, perConnection, "ct mark > 0 reject with tcp reset"),
 				filtered("no rate keeps to the bound of loss", "refuses", "search", asBroken, "udp dport 5201 numgen random mod 5 0 drop"),
-				found(filtered("all packets are lost after 20 kB", "loses-later", "udp", asBroken, "udp dport 5201 quota over 20000 bytes drop"), measurement.FoundAllLost),
-				found(filtered("50 packets a second are left", "loses-most", "udp", asBroken, "udp dport 5201 limit rate over 50/second burst 5 packets drop"), measurement.FoundFewPackets),
+				faultOf("all packets are lost after 20 kB", "loses-later", "udp", asBroken, rules("udp dport 5201 quota over 20000 bytes drop"), measurement.FoundAllLost),
+				faultOf("50 packets a second are left", "loses-most", "udp", asBroken, rules("udp dport 5201 limit rate over 50/second burst 5 packets drop"), measurement.FoundFewPackets),
 				// Of 300 ms none may be left, which the test itself says.
-				found(filtered("4 requests a second are left", "loses-most", "impatient", asBroken, "udp dport 5201 limit rate over 4/second burst 5 packets drop"), measurement.FoundFewAnswers, measurement.FoundTestFailed),
-				found(filtered("one connection in twenty is refused", "refuses-few", "crr", asWarned, "tcp flags & (syn | ack) == syn numgen inc mod 20 19 reject with tcp reset"), measurement.FoundFailedConnections),
+				faultOf("4 requests a second are left", "loses-most", "impatient", asBroken, rules("udp dport 5201 limit rate over 4/second burst 5 packets drop"), measurement.FoundFewAnswers, measurement.FoundTestFailed),
+				faultOf("one connection in twenty is refused", "refuses-few", "crr", asWarned, rules("tcp flags & (syn | ack) == syn numgen inc mod 20 19 reject with tcp reset"), measurement.FoundFailedConnections),
 				{label: "every packet comes twice", path: "twice", test: "udp", want: asMeasured, plant: twice, shows: showsTwice},
 				filtered("no packet is small enough", "loses-all", "mtu", asBroken, "udp dport 5201 drop", "icmp type echo-reply drop"),
 			},
@@ -145,32 +138,23 @@ func pathFaults() []faults {
 				{"small-buffer", "kind: udp, rate: 200Mbit, gso: on, gro: off, duration: 200ms, max_warmup: 20ms, receive_buffer: 4kB"},
 			}}, "{type: router, name: hop}", "burns", "watched"),
 			faults: []fault{
-				{
-					label: "every CPU is busy with something else", path: "burns", test: "tcp", want: asWarned,
-					plant: burn, codes: []measurement.FindingCode{measurement.FoundBusyCPUs, measurement.FoundBusyCPU},
-				},
-				{
-					label: "another run measures meanwhile", path: "watched", test: "tcp", want: asWarned,
-					plant: another, codes: []measurement.FindingCode{measurement.FoundOtherRun},
-				},
-				{
-					label: "the receiver's socket has no room", path: "burns", test: "small-buffer", want: asWarned,
-					codes: []measurement.FindingCode{measurement.FoundDrops},
-				},
+				faultOf("every CPU is busy with something else", "burns", "tcp", asWarned, burn, measurement.FoundBusyCPUs, measurement.FoundBusyCPU),
+				faultOf("another run measures meanwhile", "watched", "tcp", asWarned, another, measurement.FoundOtherRun),
+				faultOf("the receiver's socket has no room", "burns", "small-buffer", asWarned, nil, measurement.FoundDrops),
 			},
 		},
 		{
 			design: named(design{name: "gates-pairs", pairs: 3, tests: []test{{"tcp", ofPairs}}}, "one-unreached"),
-			faults: []fault{{label: "one of three hosts is not reached", path: "one-unreached", test: "tcp", want: asBroken, plant: unreached(1)}},
+			faults: []fault{faultOf("one of three hosts is not reached", "one-unreached", "tcp", asBroken, unreached(1))},
 		},
 		{
 			design: with(design{name: "gates-deaths", tests: []test{{"rr", "kind: rr, duration: 800ms, max_warmup: 20ms"}}}, "{type: router, name: hop, rate: 50Mbit}", "mortal"),
-			faults: []fault{found(fault{label: "the process of a hop dies", path: "mortal", test: "rr", want: asBroken, plant: death("^hopbench-lab-link .*mortal/hop")}, measurement.FoundHopDied)},
+			faults: []fault{faultOf("the process of a hop dies", "mortal", "rr", asBroken, death("^hopbench-lab-link .*mortal/hop"), measurement.FoundHopDied)},
 			most:   3, // a run builds its lab again so often
 		},
 		{
 			design: with(design{name: "gates-ends", tests: []test{{"rr", "kind: rr, duration: 800ms, max_warmup: 20ms"}}}, "{type: router, name: hop, rate: 50Mbit}", "abandoned"),
-			faults: []fault{found(fault{label: "the process at the destination dies", path: "abandoned", test: "rr", want: asMissing, plant: death("^hopbench:server ")}, measurement.FoundBedBroke)},
+			faults: []fault{faultOf("the process at the destination dies", "abandoned", "rr", asMissing, death("^hopbench:server "), measurement.FoundBedBroke)},
 			most:   3,
 		},
 		{
@@ -179,19 +163,19 @@ func pathFaults() []faults {
 				{"rr", "kind: rr, duration: 300ms, max_warmup: 20ms"},
 			}}, "more-than-sent", "fewer-flows", "no-series", "short-series", "impossible-times"),
 			faults: []fault{
-				found(fault{label: "an agent says that more came than was sent", path: "more-than-sent", test: "tcp", want: asMissing, plant: lie(0, moreThanSent)}, measurement.FoundMoreThanSent),
-				found(fault{label: "an agent brings no flow", path: "fewer-flows", test: "tcp", want: asMissing, plant: lie(0, noFlows)}, measurement.FoundFlowsMissing),
-				found(fault{label: "an agent brings no count over time", path: "no-series", test: "tcp", want: asMissing, plant: lie(0, noSeries)}, measurement.FoundNoSeries),
-				found(fault{label: "an agent brings half of the count over time", path: "short-series", test: "tcp", want: asMissing, plant: lie(0, halfSeries)}, measurement.FoundCutShort),
-				found(fault{label: "an agent brings round trips that cannot be", path: "impossible-times", test: "rr", want: asMissing, plant: lie(0, impossibleTimes)}, measurement.FoundImpossibleTimes),
+				faultOf("an agent says that more came than was sent", "more-than-sent", "tcp", asMissing, lie(0, moreThanSent), measurement.FoundMoreThanSent),
+				faultOf("an agent brings no flow", "fewer-flows", "tcp", asMissing, lie(0, noFlows), measurement.FoundFlowsMissing),
+				faultOf("an agent brings no count over time", "no-series", "tcp", asMissing, lie(0, noSeries), measurement.FoundNoSeries),
+				faultOf("an agent brings half of the count over time", "short-series", "tcp", asMissing, lie(0, halfSeries), measurement.FoundCutShort),
+				faultOf("an agent brings round trips that cannot be", "impossible-times", "rr", asMissing, lie(0, impossibleTimes), measurement.FoundImpossibleTimes),
 			},
 		},
 		{
 			design: named(design{name: "gates-late", pairs: 3, tests: []test{{"tcp", ofPairs}}}, "late", "pair-without-series", "pair-without-rtt"),
 			faults: []fault{
-				found(fault{label: "the start reaches one of three hosts 200 ms late", path: "late", test: "tcp", want: asMissing, plant: tamper(1, tampering{late: 200 * time.Millisecond})}, measurement.FoundCutShort),
-				found(fault{label: "one of three agents brings no count over time", path: "pair-without-series", test: "tcp", want: asMissing, plant: lie(1, noSeries)}, measurement.FoundPairsCutShort),
-				found(fault{label: "one of three agents brings no round-trip times", path: "pair-without-rtt", test: "tcp", want: asWarned, plant: lie(1, noRoundTrips)}, measurement.FoundPairsWithoutRTT),
+				faultOf("the start reaches one of three hosts 200 ms late", "late", "tcp", asMissing, tamper(1, tampering{late: 200 * time.Millisecond}), measurement.FoundCutShort),
+				faultOf("one of three agents brings no count over time", "pair-without-series", "tcp", asMissing, lie(1, noSeries), measurement.FoundPairsCutShort),
+				faultOf("one of three agents brings no round-trip times", "pair-without-rtt", "tcp", asWarned, lie(1, noRoundTrips), measurement.FoundPairsWithoutRTT),
 			},
 		},
 	}
