@@ -106,22 +106,16 @@ func (h *Hops) Watch(ctx context.Context, path string, spec measurement.Spec) *W
 		one.cancel = cancel
 		interval := max(m.Interval(), spec.ExpectedDuration().Duration()/readings)
 		one.sampler = sampling.Start(interval, func() {
-			if one.ending.Load() {
-				one.last(ctx, m)
-			} else {
+			switch {
+			case !one.ending.Load():
 				one.take(reading, m, readTime)
+			case one.worked: // of another source there is no last reading to wait for
+				one.take(ctx, m, lastTime)
 			}
 		})
 		w.hops = append(w.hops, one)
 	}
 	return w
-}
-
-// last takes the reading at the end, of a source that works.
-func (w *watched) last(ctx context.Context, m Meter) {
-	if w.worked {
-		w.take(ctx, m, lastTime)
-	}
 }
 
 // take reads once. What the trial's end interrupted is no failure.
