@@ -24,8 +24,6 @@ const (
 	answerTime = time.Second
 	// maxCoordinator bounds, in bytes, what one says of itself.
 	maxCoordinator = 200
-	// claimPause is the time between two tries.
-	claimPause = 50 * time.Millisecond
 )
 
 // ClaimHost keeps other coordinators whose agents ssh starts from this host's network, where
@@ -51,16 +49,6 @@ func ClaimHost(ctx context.Context, coordinator string) (release func(), err err
 		if !pause(ctx) {
 			return nil, context.Cause(ctx)
 		}
-	}
-}
-
-// pause waits a little, and says whether ctx goes on.
-func pause(ctx context.Context) bool {
-	select {
-	case <-time.After(claimPause):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

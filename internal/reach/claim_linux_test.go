@@ -12,8 +12,8 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
-		if !pause(ctx) || time.Since(began) != claimPause {
-			t.Errorf("a pause of %v in place of %v", time.Since(began), claimPause)
+		if !pause(ctx) || time.Since(began) != retryPause {
+			t.Errorf("a pause of %v in place of %v", time.Since(began), retryPause)
 		}
 		cancel()
 		began = time.Now()

@@ -49,7 +49,7 @@ type Listener struct {
 	tls   *tls.Config
 	door  *admission.Door
 	works sync.WaitGroup
-	free  chan struct{} // has one while nobody has the agent
+	busy  chan struct{} // has one while somebody has the agent
 
 	mu     sync.Mutex
 	holder netip.AddrPort // who has the agent, or had it last
@@ -60,8 +60,18 @@ type Listener struct {
 // of more the oldest, of the address that has most of them, has to go.
 const doorRoom = 64
 
-// acceptPause is how long the agent waits after an error of accept(2).
-const acceptPause = 50 * time.Millisecond
+// retryPause is the time between two tries.
+const retryPause = 50 * time.Millisecond
+
+// pause waits for it, and says whether ctx goes on.
+func pause(ctx context.Context) bool {
+	select {
+	case <-time.After(retryPause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // Listen opens the port of an agent.
 func Listen(ctx context.Context, address string, o ListenerOptions) (*Listener, error) {
@@ -81,9 +91,7 @@ func Listen(ctx context.Context, address string, o ListenerOptions) (*Listener, 
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	free := make(chan struct{}, 1)
-	free <- struct{}{}
-	return &Listener{o: o, log: log, tcp: ln, free: free, door: admission.NewDoor(doorRoom), tls: &tls.Config{
+	return &Listener{o: o, log: log, tcp: ln, busy: make(chan struct{}, 1), door: admission.NewDoor(doorRoom), tls: &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             []string{applicationProtocol},
 		Certificates:           []tls.Certificate{certificate},
@@ -130,10 +138,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 			return err
 		case err != nil:
 			l.log.Warn("accept a connection", "error", err)
-			select {
-			case <-time.After(acceptPause):
-			case <-ctx.Done():
-			}
+			pause(ctx)
 			continue
 		}
 		from := addressOf(conn.RemoteAddr())
@@ -158,7 +163,7 @@ func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, 
 	held := false
 	defer func() {
 		if held {
-			l.free <- struct{}{}
+			<-l.busy
 		}
 	}()
 	conn := tls.Server(raw, l.tls)
@@ -202,7 +207,7 @@ func (l *Listener) hold(ctx context.Context, from netip.AddrPort) error {
 	late := time.NewTimer(handOver)
 	defer late.Stop()
 	select {
-	case <-l.free:
+	case l.busy <- struct{}{}:
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.holder, l.since = from, time.Now()
