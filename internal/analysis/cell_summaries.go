@@ -69,7 +69,7 @@ func cell(trials []measurement.Trial, spec measurement.Spec, metric string, conf
 	if len(values) == 0 {
 		return result.Cell{}, false
 	}
-	s := statistics.Sorted(values)
+	s := slices.Sorted(slices.Values(values))
 	c := result.Cell{Metric: metric, N: len(values), Median: statistics.MedianOfSorted(s)}
 	if i, ok := statistics.MedianInterval(s, confidence); ok && len(s) >= minBlocks {
 		c.Resolution = expanded(resolutionOfTrials(trials, spec, measurement.MetricOf(metric)).amount, confidence)

@@ -136,7 +136,8 @@ func (h *figureEstimate) blockRatios(baseline string) []float64 {
 			out = append(out, v/w)
 		}
 	}
-	return statistics.Sorted(out)
+	slices.Sort(out)
+	return out
 }
 
 // publishedBaseline is the published value of the same test and metric on the

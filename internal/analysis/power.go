@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -68,7 +69,7 @@ func (c *costEstimate) neededRange() (low, high int) {
 			needs = append(needs, need(c.estimate+z*s/math.Sqrt(float64(c.n)), s))
 		}
 	}
-	needs = statistics.Sorted(needs)
+	slices.Sort(needs)
 	// A twentieth on either side, not a tenth: an effect halfway to what matters asks
 	// for the most blocks, and every estimate of it for fewer.
 	out := len(needs) / 20

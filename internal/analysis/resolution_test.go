@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	histogram "github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/result"
@@ -148,7 +147,8 @@ func TestBucketsOfLatency(t *testing.T) {
 		}
 		m := measurement.Metrics{}
 		r.FillMetrics(m, measurement.RR)
-		low, high := statistics.Sorted(times)[(n-1)/2], statistics.Sorted(times)[n/2]
+		slices.Sort(times)
+		low, high := times[(n-1)/2], times[n/2]
 		return math.Max(low-m[rttP50], m[rttP50]-high) / high
 	}
 	if most := off(bucketsFrom-1, false); most > 1e-12 {

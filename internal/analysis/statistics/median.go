@@ -2,13 +2,6 @@ package statistics
 
 import "slices"
 
-// Sorted returns values in ascending order, leaving its argument alone.
-func Sorted(values []float64) []float64 {
-	out := slices.Clone(values)
-	slices.Sort(out)
-	return out
-}
-
 // MedianOfSorted is the middle value, or the mean of the two middle ones. It
 // needs at least one value.
 func MedianOfSorted(s []float64) float64 {
@@ -24,7 +17,7 @@ func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	return MedianOfSorted(Sorted(values))
+	return MedianOfSorted(slices.Sorted(slices.Values(values)))
 }
 
 // Mean is that of values; 0 of none.
