@@ -188,11 +188,18 @@ func (f *far) nothingLeft() {
 	eventually(f.t, "nothing is left", func() bool { last = f.left(); return len(last) == 0 })
 }
 
+// dial reaches the agent of the host.
+func (f *far) dial() io.ReadWriteCloser {
+	f.t.Helper()
+	c, err := Dial(f.t.Context(), sshEnd(f.port), "")
+	testutil.OK(f.t, err)
+	return c
+}
+
 func TestSSH(t *testing.T) {
 	onFarHost(t, func(f *far) {
 		began := time.Now()
-		c, err := Dial(t.Context(), sshEnd(f.port), "")
-		testutil.OK(t, err)
+		c := f.dial()
 		t.Logf("an agent over ssh in %v", time.Since(began))
 		for _, l := range f.left() {
 			if !strings.HasPrefix(l, "process") {
@@ -272,9 +279,7 @@ func TestSSHRefusals(t *testing.T) {
 		}
 		// One folder that takes it is enough.
 		mount("/tmp", "", syscall.MS_NOEXEC)
-		c, err := Dial(t.Context(), sshEnd(f.port), "")
-		testutil.OK(t, err)
-		works(t, c)
+		works(t, f.dial())
 		testutil.OK(t, syscall.Unmount("/tmp", 0))
 		f.nothingLeft()
 
@@ -288,9 +293,7 @@ func TestSSHRefusals(t *testing.T) {
 func TestSSHBabble(t *testing.T) {
 	onFarHost(t, func(f *far) {
 		f.authorize(`command="echo welcome; printf 'today: '; eval \"$SSH_ORIGINAL_COMMAND\""`)
-		c, err := Dial(t.Context(), sshEnd(f.port), "")
-		testutil.OK(t, err)
-		works(t, c)
+		works(t, f.dial())
 		f.nothingLeft()
 	})
 }
@@ -349,6 +352,16 @@ func (f *far) startCoordinator() (*exec.Cmd, *bufio.Reader) {
 	return cmd, bufio.NewReader(out)
 }
 
+// awaitLoad reads what a coordinator says until its agent is at work.
+func (f *far) awaitLoad(out *bufio.Reader) {
+	f.t.Helper()
+	for line := ""; line != "measures\n"; {
+		var err error
+		line, err = out.ReadString('\n')
+		testutil.OK(f.t, err)
+	}
+}
+
 // A coordinator that is killed at any moment leaves nothing on the far host: no
 // process, no file.
 func TestCoordinatorKilled(t *testing.T) {
@@ -360,11 +373,7 @@ func TestCoordinatorKilled(t *testing.T) {
 			r := rand.New(rand.NewPCG(16, uint64(seed)))
 			cmd, out := f.startCoordinator()
 			if seed%4 == 3 { // some when the agent is at work for sure
-				for line := ""; line != "measures\n"; {
-					var err error
-					line, err = out.ReadString('\n')
-					testutil.OK(t, err)
-				}
+				f.awaitLoad(out)
 			}
 			time.Sleep(time.Duration(r.Int64N(int64(1500 * time.Millisecond)))) // the random moment
 			testutil.OK(t, cmd.Process.Kill())
@@ -388,14 +397,8 @@ func TestCoordinatorKilled(t *testing.T) {
 func TestTwoCoordinators(t *testing.T) {
 	onFarHost(t, func(f *far) {
 		cmd, out := f.startCoordinator()
-		for line := ""; line != "measures\n"; {
-			var err error
-			line, err = out.ReadString('\n')
-			testutil.OK(t, err)
-		}
-		c, err := Dial(t.Context(), sshEnd(f.port), "")
-		testutil.OK(t, err)
-		_, err = agent.Connect(t.Context(), c)
+		f.awaitLoad(out)
+		_, err := agent.Connect(t.Context(), f.dial())
 		wantError(t, err, "another coordinator measures with this host (process "+strconv.Itoa(cmd.Process.Pid)+" on ", "try again when that has ended")
 		line, err := out.ReadString('\n')
 		testutil.OK(t, err)
@@ -407,13 +410,9 @@ func TestTwoCoordinators(t *testing.T) {
 		testutil.OK(t, err)
 		testutil.OK(t, cmd.Wait())
 		// Who comes now has it, also for the other end of its paths.
-		c, err = Dial(t.Context(), sshEnd(f.port), "")
+		first, err := agent.Connect(t.Context(), f.dial())
 		testutil.OK(t, err)
-		first, err := agent.Connect(t.Context(), c)
-		testutil.OK(t, err)
-		c, err = Dial(t.Context(), sshEnd(f.port), "")
-		testutil.OK(t, err)
-		works(t, c)
+		works(t, f.dial())
 		testutil.OK(t, first.Close())
 		f.nothingLeft()
 	})
@@ -424,11 +423,7 @@ func TestTwoCoordinators(t *testing.T) {
 func TestCoordinatorInterrupted(t *testing.T) {
 	onFarHost(t, func(f *far) {
 		cmd, out := f.startCoordinator()
-		for line := ""; line != "measures\n"; {
-			var err error
-			line, err = out.ReadString('\n')
-			testutil.OK(t, err)
-		}
+		f.awaitLoad(out)
 		testutil.OK(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
 		rest, err := io.ReadAll(out)
 		testutil.OK(t, err)
