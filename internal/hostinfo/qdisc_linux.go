@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -81,22 +82,21 @@ var errTruncated = errors.New("truncated netlink message")
 // parseQdiscs reads the messages of one datagram of a dump, and says whether
 // the dump ends there.
 func parseQdiscs(b []byte) (found []qdisc, done bool, err error) {
-	for len(b) >= unix.SizeofNlMsghdr {
-		length := int(binary.NativeEndian.Uint32(b))
-		if length < unix.SizeofNlMsghdr || length > len(b) {
-			return nil, false, errTruncated
-		}
-		payload := b[unix.SizeofNlMsghdr:length]
-		switch binary.NativeEndian.Uint16(b[4:]) {
+	messages, err := syscall.ParseNetlinkMessage(b)
+	if err != nil {
+		return nil, false, errTruncated
+	}
+	for _, m := range messages {
+		switch m.Header.Type {
 		case unix.NLMSG_DONE:
 			return found, true, nil
 		case unix.NLMSG_ERROR:
-			if len(payload) < 4 {
+			if len(m.Data) < 4 {
 				return nil, false, errTruncated
 			}
-			return nil, false, unix.Errno(-int32(binary.NativeEndian.Uint32(payload)))
+			return nil, false, unix.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
 		case unix.RTM_NEWQDISC:
-			q, direct, err := parseQdisc(payload)
+			q, direct, err := parseQdisc(m.Data)
 			if err != nil {
 				return nil, false, err
 			}
@@ -104,7 +104,6 @@ func parseQdiscs(b []byte) (found []qdisc, done bool, err error) {
 				found = append(found, q)
 			}
 		}
-		b = b[min(align4(length), len(b)):]
 	}
 	return found, false, nil
 }
