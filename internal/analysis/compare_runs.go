@@ -39,10 +39,6 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 	for _, side := range sides {
 		after, more := runsOf(side)
 		notes = append(notes, more...)
-		name := func(e result.Effect) result.Effect {
-			e.Run, e.ReferenceRun = side.Label, reference.Label
-			return e
-		}
 		runs := slices.Concat(before, after)
 		contrasts, otherContrasts := commonContrasts(runs)
 		tests, otherTests := commonTests(runs)
@@ -58,7 +54,7 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 					c := changeEstimate(samplesOf(before, contrast, t.Name, m, opts), samplesOf(after, contrast, t.Name, m, opts), contrast, t, m, opts)
 					switch {
 					case c != nil:
-						c.Effect = name(c.Effect)
+						c.Run, c.ReferenceRun = side.Label, reference.Label
 						all = append(all, c)
 					case m.Leads(t.Spec.Kind):
 						// A secondary metric may rightly be missing.

@@ -1,6 +1,6 @@
 // Package analysis turns trials into cells, costs with verdicts, and
 // attributions. It is arithmetic on values in memory: it opens nothing, keeps
-// nothing and uses no random numbers, so the same trials always give the same
+// nothing and draws from fixed seeds, so the same trials always give the same
 // analysis, in whatever order they are handed over.
 //
 // The unit of replication is the trial. A path is compared with the baseline
