@@ -80,11 +80,8 @@ type statLine struct {
 
 func parseTicks(text []byte) (statLine, error) {
 	var l statLine
-	i := 0
-	for field := range bytes.FieldsSeq(text) {
-		if i >= 8 { // guest time is already part of user and nice
-			break
-		}
+	fields := bytes.Fields(text)
+	for i, field := range fields[:min(len(fields), 8)] { // guest time is already part of user and nice
 		ticks, err := strconv.ParseUint(string(field), 10, 64)
 		if err != nil {
 			return statLine{}, err
@@ -101,7 +98,6 @@ func parseTicks(text []byte) (statLine, error) {
 		case 7:
 			l.steal = d
 		}
-		i++
 	}
 	return l, nil
 }

@@ -28,7 +28,7 @@ func identity(of string) string {
 // that a hypervisor takes, 0 where that is not known.
 func OthersLoad() (runnable, cpus int, stolen float64, err error) {
 	before, cpuErr := ReadCPU()
-	if runnable, err = ReadRunnable(); err != nil {
+	if runnable, err = readRunnable(); err != nil {
 		return 0, 0, 0, err
 	}
 	now, err := ReadCPU()

@@ -3,18 +3,16 @@ package hostinfo
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
-// ReadRunnable is how many tasks of the whole machine run or wait for a CPU at this
+// readRunnable is how many tasks of the whole machine run or wait for a CPU at this
 // moment (/proc/loadavg, proc(5)), the caller's thread not among them: the median of a
 // few readings over 40 ms.
-func ReadRunnable() (int, error) {
+func readRunnable() (int, error) {
 	var readings [5]int
 	for i := range readings {
 		if i > 0 {
@@ -53,8 +51,8 @@ func Governors() []string {
 	}
 	var all []string
 	for _, file := range files {
-		if text, err := os.ReadFile(file); err == nil {
-			all = append(all, strings.TrimSpace(string(text)))
+		if governor := line(file); governor != "" {
+			all = append(all, governor)
 		}
 	}
 	slices.Sort(all)

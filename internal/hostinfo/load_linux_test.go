@@ -23,7 +23,7 @@ func TestRunnable(t *testing.T) {
 			t.Errorf("%q: %d", text, n)
 		}
 	}
-	if n, err := ReadRunnable(); n < 0 || err != nil {
+	if n, err := readRunnable(); n < 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }

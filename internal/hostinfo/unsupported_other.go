@@ -13,8 +13,8 @@ func ReadInterface(string) (InterfaceCounters, error) { return InterfaceCounters
 // ReadConntrack is not supported here.
 func ReadConntrack() (ConntrackCounters, error) { return ConntrackCounters{}, ErrUnsupported }
 
-// ReadRunnable is not supported here.
-func ReadRunnable() (int, error) { return 0, ErrUnsupported }
+// readRunnable is not supported here.
+func readRunnable() (int, error) { return 0, ErrUnsupported }
 
 // Governors are not known here.
 func Governors() []string { return nil }
