@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -49,12 +50,7 @@ func metricsSeen(trials []measurement.Trial) []string {
 			delete(seen, m.Name)
 		}
 	}
-	known := len(out)
-	for name := range seen {
-		out = append(out, name)
-	}
-	slices.Sort(out[known:])
-	return out
+	return append(out, slices.Sorted(maps.Keys(seen))...)
 }
 
 func cell(trials []measurement.Trial, spec measurement.Spec, metric string, confidence float64) (result.Cell, bool) {

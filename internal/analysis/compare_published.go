@@ -64,17 +64,15 @@ func (h *figureEstimate) compare() {
 // than the figure was published with. A rate over a second is not that over
 // thirty: slow start, queues that fill and retransmissions weigh otherwise.
 func (h *figureEstimate) findOtherConditions() {
-	for i := range h.result.Tests {
-		t := &h.result.Tests[i]
-		if t.Name != h.Test {
-			continue
-		}
-		if flows := max(t.Spec.Flows, 1); h.Flows > 0 && flows != h.Flows {
-			h.OtherFlows = flows
-		}
-		if h.Duration > 0 && t.Spec.Duration != h.Duration {
-			h.OtherDuration = t.Spec.Duration
-		}
+	t := h.trials.run().Test(h.Test)
+	if t.Name == "" {
+		return
+	}
+	if flows := max(t.Spec.Flows, 1); h.Flows > 0 && flows != h.Flows {
+		h.OtherFlows = flows
+	}
+	if h.Duration > 0 && t.Spec.Duration != h.Duration {
+		h.OtherDuration = t.Spec.Duration
 	}
 }
 
