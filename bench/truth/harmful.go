@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -66,14 +67,7 @@ func allHarms() []harms {
 // chosen says of blocks, counted from 1, whether they are among those counted
 // from 0.
 func chosen(from0 []int) func(block int) bool {
-	return func(block int) bool {
-		for _, i := range from0 {
-			if block == i+1 {
-				return true
-			}
-		}
-		return false
-	}
+	return func(block int) bool { return slices.Contains(from0, block-1) }
 }
 
 // outcome is what the runs said of one harm.
