@@ -110,23 +110,25 @@ func TestAgainstSciPy(t *testing.T) {
 	}
 }
 
+// naiveRank is the mean rank among all of those that are equal to v.
+func naiveRank(v float64, all []float64) float64 {
+	below, equal := 0, 0
+	for _, m := range all {
+		if m < v {
+			below++
+		}
+		if m == v {
+			equal++
+		}
+	}
+	return float64(below) + float64(equal+1)/2
+}
+
 // The naive distribution tries all 2^n signs.
 func naiveSignedRankP(values []float64) float64 {
 	magnitudes := make([]float64, len(values))
 	for i, v := range values {
 		magnitudes[i] = math.Abs(v)
-	}
-	rank := func(i int) float64 {
-		below, equal := 0, 0
-		for _, m := range magnitudes {
-			if m < magnitudes[i] {
-				below++
-			}
-			if m == magnitudes[i] {
-				equal++
-			}
-		}
-		return float64(below) + float64(equal+1)/2
 	}
 	var ranks []float64
 	observed, total := 0.0, 0.0
@@ -134,7 +136,7 @@ func naiveSignedRankP(values []float64) float64 {
 		if v == 0 {
 			continue
 		}
-		r := rank(i)
+		r := naiveRank(magnitudes[i], magnitudes)
 		ranks = append(ranks, r)
 		total += r
 		if v > 0 {
@@ -162,18 +164,7 @@ func naiveSignedRankP(values []float64) float64 {
 
 func naiveRankSumP(a, b []float64) float64 {
 	all := append(append([]float64{}, a...), b...)
-	rank := func(v float64) float64 {
-		below, equal := 0, 0
-		for _, m := range all {
-			if m < v {
-				below++
-			}
-			if m == v {
-				equal++
-			}
-		}
-		return float64(below) + float64(equal+1)/2
-	}
+	rank := func(v float64) float64 { return naiveRank(v, all) }
 	mean, observed := 0.0, 0.0
 	for _, v := range all {
 		mean += rank(v) * float64(len(a)) / float64(len(all))
