@@ -25,14 +25,10 @@ import (
 
 // goodTCP is an outcome that passes every gate for a 1-second test.
 func goodTCP() measurement.Outcome {
-	bins := make([]float64, 130)
-	for i := range bins {
-		bins[i] = 1e6
-	}
 	return measurement.Outcome{
 		Metrics: measurement.Metrics{"goodput_bits_per_second": 0.8e9},
 		Warmup:  0.2, WarmupSteady: true,
-		Throughput: &measurement.Bins{Width: 0.01, Bytes: bins},
+		Throughput: goodBins(),
 		Flows:      []measurement.Flow{{ReceivedBytes: 50e6}, {ReceivedBytes: 50e6}},
 		Source:     measurement.End{CPUBusy: 0.5}, Destination: measurement.End{CPUBusy: 0.6},
 	}
