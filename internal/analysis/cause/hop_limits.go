@@ -28,7 +28,9 @@ const (
 type hopFacts struct {
 	name  string
 	parts measurement.HopParts
-	// Shares of the time, the mean over the instances that carried anything. That of
+	// carrying is how many instances carried anything.
+	carrying float64
+	// Shares of the time, the mean over those instances. That of
 	// the flows' rates is added up over flows.
 	busy, flowBusy, thread float64
 	// Packets.
@@ -43,7 +45,6 @@ func (h hopFacts) ofFlowRate() string { return cmp.Or(h.parts.FlowRate, h.name) 
 func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts {
 	from, to := measured(t, spec)
 	var out []hopFacts
-	var carrying []float64 // of each, how many instances carried something
 	for _, series := range t.HopSeries {
 		samples := within(series.Samples, float64(from), float64(to))
 		if len(samples) < 2 {
@@ -58,12 +59,12 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		}
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
-			out, carrying = append(out, hopFacts{name: series.Name, parts: series.Parts}), append(carrying, 0)
+			out = append(out, hopFacts{name: series.Name, parts: series.Parts})
 			i++
 		}
 		h := &out[i]
 		if counted.ForwardPackets+counted.BackwardPackets > 0 {
-			carrying[i]++
+			h.carrying++
 		}
 		h.busy += float64(busy / elapsed)
 		h.flowBusy += float64(flowBusy / elapsed)
@@ -74,7 +75,7 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		h.reordered += counted.ReorderedPackets
 	}
 	for i := range out {
-		if n := carrying[i]; n > 1 {
+		if n := out[i].carrying; n > 1 {
 			out[i].busy /= n
 			out[i].thread /= n
 		}
@@ -115,10 +116,7 @@ func (d division) wire(goodput float64) float64 { return d.onWire(goodput, frame
 
 // onWire is a rate of payload with so many bytes more for each segment.
 func (d division) onWire(goodput, overhead float64) float64 {
-	mss := medianOver(d.flows, func(f flowFacts) float64 { return float64(f.mss) })
-	if mss == 0 {
-		mss = usualMSS
-	}
+	mss := cmp.Or(medianOver(d.flows, func(f flowFacts) float64 { return float64(f.mss) }), usualMSS)
 	return goodput * (mss + overhead) / mss
 }
 

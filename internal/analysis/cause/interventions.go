@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -252,10 +253,7 @@ func vary(test result.TestInfo, by result.Intervention, flowGoodput float64) (re
 		}
 		s.WindowBytes, s.SendBufferBytes, s.ReceiveBufferBytes = 2*s.WindowBytes, 2*s.SendBufferBytes, 2*s.ReceiveBufferBytes
 	}
-	if test.Title == "" {
-		test.Title = test.Name
-	}
-	out.Name, out.Title = test.Name+name, test.Title+title
+	out.Name, out.Title = test.Name+name, cmp.Or(test.Title, test.Name)+title
 	return out, len(kind.Check(*s)) == 0
 }
 

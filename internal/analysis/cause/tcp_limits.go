@@ -212,12 +212,7 @@ func (f *flowFacts) observe(start, end measurement.TCPInfo, inside []measurement
 	if len(inFlight) == 0 {
 		inFlight = advertised
 	}
-	if len(inFlight) > 0 {
-		f.inFlight = statistics.Median(inFlight)
-	}
-	if len(rtt) > 0 {
-		f.rtt = statistics.Median(rtt)
-	}
+	f.inFlight, f.rtt = statistics.Median(inFlight), statistics.Median(rtt)
 	if start.SendWindow > 0 {
 		f.windowGrowth = float64(end.SendWindow) / float64(start.SendWindow)
 	}
@@ -266,17 +261,8 @@ func medianOver(observed []flowFacts, fact func(flowFacts) float64) float64 {
 // queued says that most of the round trip is waiting: the median round-trip time is far
 // above the smallest, and what is in flight would allow a much higher rate at that.
 func queued(observed []flowFacts) bool {
-	faster := medianOver(observed, func(f flowFacts) float64 {
-		if f.minRTT == 0 || f.rate == 0 {
-			return 0
-		}
-		return f.inFlight * 8 / f.minRTT / f.rate
-	})
-	longer := medianOver(observed, func(f flowFacts) float64 {
-		if f.minRTT == 0 {
-			return 0
-		}
-		return f.rtt / f.minRTT
-	})
+	// Without a smallest round-trip time or a rate these are not finite, and left out.
+	faster := medianOver(observed, func(f flowFacts) float64 { return f.inFlight * 8 / f.minRTT / f.rate })
+	longer := medianOver(observed, func(f flowFacts) float64 { return f.rtt / f.minRTT })
 	return faster > windowExplains && longer > waits
 }
