@@ -51,6 +51,13 @@ func throughputTrial(rate float64, flows ...measurement.Flow) measurement.Trial 
 	return t
 }
 
+// onPath is a throughputTrial on another path.
+func onPath(path string, rate float64, flows ...measurement.Flow) measurement.Trial {
+	t := throughputTrial(rate, flows...)
+	t.Path = path
+	return t
+}
+
 func TestAttribution(t *testing.T) {
 	windowLimited := flow{window: 0.97, busy: 1, inFlight: 133e3, cwnd: 400e3, rtt: 3.0e-3, minRTT: 2.99e-3, pacing: 2e9}
 	lossLimited := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 96e6, retransmits: 4}

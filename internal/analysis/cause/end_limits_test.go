@@ -216,11 +216,6 @@ func TestAttributionAcrossFlows(t *testing.T) {
 // What held both sides of a comparison alike, and is an end's, is said of it.
 func TestCommonLimit(t *testing.T) {
 	capped := flow{busy: 1, window: 0.9, inFlight: 133e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3}.build()
-	trial := func(path string, rate float64) measurement.Trial {
-		out := throughputTrial(rate, capped)
-		out.Path = path
-		return out
-	}
 	held := func(o cause.Options, trials ...measurement.Trial) *result.CommonLimit {
 		a := analysis.Analyse(trials, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{Options: o})
 		for _, e := range a.Costs {
@@ -232,13 +227,13 @@ func TestCommonLimit(t *testing.T) {
 		return nil
 	}
 	cap := cause.Options{SourceEgressBitsPerSecond: 1.25e9}
-	if h := held(cap, trial("direct", 1.19e9), trial("hop", 1.195e9)); h == nil || h.Cause != result.CauseSourceCap || h.RateBitsPerSecond != 1.25e9 {
+	if h := held(cap, onPath("direct", 1.19e9, capped), onPath("hop", 1.195e9, capped)); h == nil || h.Cause != result.CauseSourceCap || h.RateBitsPerSecond != 1.25e9 {
 		t.Errorf("both at the cap: %+v", h)
 	}
-	if h := held(cap, trial("direct", 1.19e9), trial("hop", 0.5e9)); h != nil {
+	if h := held(cap, onPath("direct", 1.19e9, capped), onPath("hop", 0.5e9, capped)); h != nil {
 		t.Errorf("one at the cap: %+v", h)
 	}
-	if h := held(cause.Options{}, trial("direct", 1.19e9), trial("hop", 1.19e9)); h != nil {
+	if h := held(cause.Options{}, onPath("direct", 1.19e9, capped), onPath("hop", 1.19e9, capped)); h != nil {
 		t.Errorf("both at a window: %+v", h)
 	}
 }
@@ -257,12 +252,7 @@ func TestCapsOfBothDirections(t *testing.T) {
 	}
 	last := back.Info[len(back.Info)-1]
 	back.Final = &last
-	var trials []measurement.Trial
-	for _, path := range []string{"direct", "hop"} {
-		trial := throughputTrial(190e6, there, back)
-		trial.Path = path
-		trials = append(trials, trial)
-	}
+	trials := []measurement.Trial{onPath("direct", 190e6, there, back), onPath("hop", 190e6, there, back)}
 	a := analysis.Analyse(trials, []result.TestInfo{test}, pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{SourceEgressBitsPerSecond: 100e6, DestinationEgressBitsPerSecond: 100e6}})
 	says := words.Attribution(a.Attributions[0], measurement.Both)
 	if want := "no single cause: source's egress cap 50\u00a0%, destination's egress cap 49\u00a0% of the time"; says != want {
@@ -283,12 +273,7 @@ func TestPacingOfBothDirections(t *testing.T) {
 	back := there
 	back.Reverse = true
 	test := result.TestInfo{Name: flows1.Name, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, Direction: measurement.Both, PacingBitsPerSecond: 100e6}}
-	var trials []measurement.Trial
-	for _, path := range []string{"direct", "hop"} {
-		trial := throughputTrial(198e6, there, back)
-		trial.Path = path
-		trials = append(trials, trial)
-	}
+	trials := []measurement.Trial{onPath("direct", 198e6, there, back), onPath("hop", 198e6, there, back)}
 	limit := analysis.Analyse(trials, []result.TestInfo{test}, pathsNamed("direct", "hop"), analysis.Options{}).Costs[0].CommonLimit
 	if limit == nil || limit.Cause != result.CausePacing || limit.RateBitsPerSecond != 200e6 {
 		t.Errorf("%+v", limit)
