@@ -157,10 +157,11 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 			return a, b, has && both
 		}
 	}
+	reference, path := cellKey{contrast.Baseline, test.Name}, cellKey{contrast.Path, test.Name}
 	valueless := func(a, b float64) bool { return math.IsInf(a, 0) && a == b }
 	var logs, differences []float64
 	ratios := true
-	brokenAlone(c, set, cellKey{contrast.Baseline, test.Name}, cellKey{contrast.Path, test.Name}, func(block int) bool {
+	brokenAlone(c, set, reference, path, func(block int) bool {
 		_, has := base[block]
 		_, both := other[block]
 		_, _, ok := subtracted(block)
@@ -177,11 +178,10 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		}
 		difference := statistics.Minus(statistics.Minus(b, a), statistics.Minus(against, from))
 		logarithm := statistics.Minus(logRatio(b, a), logRatio(against, from))
-		reference, path := set.broken[cellKey{contrast.Baseline, test.Name}][block], set.broken[cellKey{contrast.Path, test.Name}][block]
-		if reference {
+		if set.broken[reference][block] {
 			c.ReferenceBroken++
 		}
-		if path {
+		if set.broken[path][block] {
 			c.Broken++
 		}
 		if valueless(a, b) || valueless(from, against) || difference == 0 && (math.IsInf(a, 0) || math.IsInf(b, 0)) {
