@@ -98,28 +98,33 @@ func (m *Model) seen() []string {
 	var lost lostPackets
 	for _, t := range m.Tests {
 		for _, p := range m.Paths {
-			if s := searchText(m.counted(p, t), t.Primary.Name); s != "" {
+			if s := searchText(m.Counted(p, t), t.Primary.Name); s != "" {
 				searches = append(searches, fmt.Sprintf("%s, %s: %s.", p.Label, t.Label, s))
 			}
 		}
 	}
 	for _, p := range m.Paths {
 		for _, t := range m.Tests {
-			lost.add(p.Label, t.Label, m.counted(p, t))
+			lost.add(p.Label, t.Label, m.Counted(p, t))
 		}
 	}
 	return slices.Concat(bounded(searches), bounded(lost.texts()), bounded(m.factTexts()), m.readingsText())
 }
 
-// counted are the trials of a test on a path that count.
-func (m *Model) counted(p Path, t Test) []*measurement.Trial {
+// Trials are those of a test on a path.
+func (m *Model) Trials(p Path, t Test) []*measurement.Trial {
 	var out []*measurement.Trial
 	for i := range m.Run.Trials {
-		if trial := &m.Run.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Passed {
+		if trial := &m.Run.Trials[i]; trial.Path == p.Name && trial.Test == t.Name {
 			out = append(out, trial)
 		}
 	}
 	return out
+}
+
+// Counted are those that count.
+func (m *Model) Counted(p Path, t Test) []*measurement.Trial {
+	return slices.DeleteFunc(m.Trials(p, t), func(trial *measurement.Trial) bool { return !trial.Gate.Passed })
 }
 
 func bounded(list []string) []string {
@@ -131,17 +136,10 @@ func bounded(list []string) []string {
 
 // searchText tells the steps of the search whose result is the median one.
 func searchText(trials []*measurement.Trial, metric string) string {
-	var searched []*measurement.Trial
-	for _, t := range trials {
-		if len(t.LossSearch) > 0 {
-			searched = append(searched, t)
-		}
-	}
-	if len(searched) == 0 {
+	t := MedianOf(slices.DeleteFunc(trials, func(t *measurement.Trial) bool { return len(t.LossSearch) == 0 }), metric)
+	if t == nil {
 		return ""
 	}
-	slices.SortStableFunc(searched, func(a, b *measurement.Trial) int { return cmp.Compare(a.Metrics[metric], b.Metrics[metric]) })
-	t := searched[(len(searched)-1)/2]
 	return words.LossSearch(typeset.Line(t.ID), t.LossSearch)
 }
 

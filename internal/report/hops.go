@@ -343,7 +343,7 @@ func (p Path) Tunnel() string {
 // WatchedTrials are the trials that count of a test of throughput on a path,
 // and of whose hops there is something to show.
 func (m *Model) WatchedTrials(p Path, t Test) []*measurement.Trial {
-	return slices.DeleteFunc(m.counted(p, t), func(trial *measurement.Trial) bool {
+	return slices.DeleteFunc(m.Counted(p, t), func(trial *measurement.Trial) bool {
 		return trial.Throughput == nil || trial.Throughput.Width <= 0 || len(WatchedHops(trial)) == 0
 	})
 }

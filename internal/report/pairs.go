@@ -29,11 +29,17 @@ func MedianTrial(r *result.Result, path, test, metric string, pairs int) *measur
 	if len(good) > 0 {
 		all = good
 	}
-	if len(all) == 0 {
+	return MedianOf(all, metric)
+}
+
+// MedianOf is the trial whose metric is the median one, nil of none. Of an even number it is the
+// lower of the two in the middle.
+func MedianOf(trials []*measurement.Trial, metric string) *measurement.Trial {
+	if len(trials) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b *measurement.Trial) int { return cmp.Compare(a.Metrics[metric], b.Metrics[metric]) })
-	return all[(len(all)-1)/2]
+	slices.SortStableFunc(trials, func(a, b *measurement.Trial) int { return cmp.Compare(a.Metrics[metric], b.Metrics[metric]) })
+	return trials[(len(trials)-1)/2]
 }
 
 // pairDetails is a table per test that several pairs did at the same time: what
@@ -67,7 +73,7 @@ func (m *Model) pairDetails() []detail {
 func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 	out := slices.Repeat([]string{"—"}, n)
 	columns := make([][]float64, n)
-	for _, trial := range m.counted(p, t) {
+	for _, trial := range m.Counted(p, t) {
 		if len(trial.Pairs) < 2 {
 			continue
 		}

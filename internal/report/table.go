@@ -148,8 +148,8 @@ func (m *Model) tableCell(p Path, t Test) Cell {
 // all of them there is no cell that would say it.
 func (m *Model) brokenBlocks(p Path, t Test) int {
 	blocks := map[int]bool{}
-	for i := range m.Run.Trials {
-		if trial := &m.Run.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Broken {
+	for _, trial := range m.Trials(p, t) {
+		if trial.Gate.Broken {
 			blocks[trial.Block] = true
 		}
 	}

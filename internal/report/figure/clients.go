@@ -124,9 +124,8 @@ func ClientFigures(m *report.Model) []Clients {
 
 // clientTrial is the trial of a test on a path that is shown, nil where none can be.
 func clientTrial(m *report.Model, t report.Test, path int) (*measurement.Trial, *result.Sampled) {
-	for i := range m.Run.Trials {
-		trial := &m.Run.Trials[i]
-		if s := m.Run.Sampled[trial.ID]; s != nil && trial.Test == t.Name && trial.Path == m.Paths[path].Name {
+	for _, trial := range m.Trials(m.Paths[path], t) {
+		if s := m.Run.Sampled[trial.ID]; s != nil {
 			return trial, s
 		}
 	}

@@ -1,9 +1,7 @@
 package figure
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -33,11 +31,7 @@ func HopFigures(m *report.Model) []Figure {
 				more++
 				continue
 			}
-			slices.SortStableFunc(trials, func(a, b *measurement.Trial) int {
-				return cmp.Compare(a.Metrics[t.Primary.Name], b.Metrics[t.Primary.Name])
-			})
-			trial := trials[(len(trials)-1)/2]
-			if f, ok := hopFigure(fmt.Sprintf("hops-%d-%d", ti, pi), trial, p, t); ok {
+			if f, ok := hopFigure(fmt.Sprintf("hops-%d-%d", ti, pi), report.MedianOf(trials, t.Primary.Name), p, t); ok {
 				out = append(out, f)
 			}
 		}

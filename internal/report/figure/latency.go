@@ -91,10 +91,9 @@ func mergeLatency(m *report.Model, t report.Test, path int, part kind.Latency) (
 	counts := map[int64]int64{}
 	var errs []error
 	var out merged
-	for i := range m.Run.Trials {
-		trial := &m.Run.Trials[i]
+	for _, trial := range m.Counted(m.Paths[path], t) {
 		d := part.Of(trial.Outcome)
-		if trial.Test != t.Name || trial.Path != m.Paths[path].Name || !trial.Gate.Passed || d == nil || len(d.HDR) == 0 {
+		if d == nil || len(d.HDR) == 0 {
 			continue
 		}
 		h, err := decodeHistogram(d.HDR)

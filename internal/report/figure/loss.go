@@ -36,9 +36,8 @@ func LossFigures(m *report.Model) []Figure {
 // lossesOf are the losses of the trials of a test on a path that count, ascending.
 func lossesOf(m *report.Model, t report.Test, p int) []float64 {
 	var out []float64
-	for i := range m.Run.Trials {
-		trial := &m.Run.Trials[i]
-		if v, ok := trial.Metrics["loss_fraction"]; ok && v >= 0 && v <= 1 && trial.Test == t.Name && trial.Path == m.Paths[p].Name && trial.Gate.Passed {
+	for _, trial := range m.Counted(m.Paths[p], t) {
+		if v, ok := trial.Metrics["loss_fraction"]; ok && v >= 0 && v <= 1 {
 			out = append(out, v)
 		}
 	}

@@ -44,14 +44,9 @@ func OrderFigures(m *report.Model) []Figure {
 
 // laneOf gathers the trials of a test on a path.
 func laneOf(m *report.Model, t report.Test, p int) lane {
-	l := lane{path: p}
+	l := lane{path: p, trials: m.Trials(m.Paths[p], t)}
 	var good, all []float64
-	for i := range m.Run.Trials {
-		trial := &m.Run.Trials[i]
-		if trial.Test != t.Name || trial.Path != m.Paths[p].Name {
-			continue
-		}
-		l.trials = append(l.trials, trial)
+	for _, trial := range l.trials {
 		if v, ok := trial.Metrics[t.Primary.Name]; ok {
 			all = append(all, v)
 			if trial.Gate.Passed {
