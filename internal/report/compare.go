@@ -67,7 +67,7 @@ func (s *sheet) add(c result.Effect, names, plain words.Names) {
 		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "change", "95 % interval", "p", "verdict"}}
 	}
 	if c.Primary {
-		s.Verdicts = append(s.Verdicts, Verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c)), cost: c})
+		s.Verdicts = append(s.Verdicts, newVerdict(c, names))
 	}
 	metric := measurement.MetricOf(c.Metric)
 	before, after := levels(c, metric)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -84,13 +85,10 @@ func indexStatus(x *result.Index) string {
 }
 
 func newCard(e *result.IndexEntry) card {
-	c := card{Name: typeset.Line(e.Name), Title: typeset.Line(e.Title), Reason: typeset.Sentence(e.Reason)}
+	c := card{Name: typeset.Line(e.Name), Title: cmp.Or(typeset.Line(e.Title), typeset.Line(e.Name)), Reason: typeset.Sentence(e.Reason)}
 	names := words.NamesOf(e.Paths, e.Tests).Telling(e.Costs)
 	if e.Trials > 0 {
 		c.Headline = typeset.UpperFirst(typeset.Sentence(names.Headline(e.Costs, len(e.Paths), e.Trials)))
-	}
-	if c.Title == "" {
-		c.Title = c.Name
 	}
 	switch e.State {
 	case result.EntryDone:
@@ -121,7 +119,7 @@ func newCard(e *result.IndexEntry) card {
 		c.TallyClass = "v-fine"
 	}
 	for _, cost := range e.Costs {
-		c.Verdicts = append(c.Verdicts, Verdict{Kind: cost.Verdict, Text: typeset.Sentence(names.Effect(cost)), cost: cost})
+		c.Verdicts = append(c.Verdicts, newVerdict(cost, names))
 	}
 	c.PublishedTable = publishedTable(e.Published, e.Scale)
 	return c

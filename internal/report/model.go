@@ -13,6 +13,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/kind"
@@ -110,13 +111,7 @@ type Key struct{ Path, Test, Metric string }
 func New(r *result.Result) *Model {
 	r = OnlyFinite(r)
 	m := &Model{Run: r}
-	m.Title = typeset.Line(r.Experiment.Title)
-	if m.Title == "" {
-		m.Title = typeset.Line(r.Experiment.Name)
-	}
-	if m.Title == "" {
-		m.Title = "Untitled run"
-	}
+	m.Title = cmp.Or(typeset.Line(r.Experiment.Title), typeset.Line(r.Experiment.Name), "Untitled run")
 	m.Paths = pathsOf(r)
 	m.Tests = testsOf(r)
 	m.Status = words.Status(r)
@@ -150,17 +145,12 @@ func pathsOf(r *result.Result) []Path {
 			return
 		}
 		seen[name] = true
-		p := Path{Name: name, Label: typeset.Line(name), Info: info}
+		p := Path{Name: name, Info: info, Baseline: name != "" && name == r.Experiment.Baseline}
+		title := ""
 		if info != nil {
-			if title := typeset.Line(info.Title); title != "" {
-				p.Label = title
-			}
-			p.Baseline = info.Baseline
+			title, p.Baseline = info.Title, p.Baseline || info.Baseline
 		}
-		p.Baseline = p.Baseline || (name != "" && name == r.Experiment.Baseline)
-		if p.Label = words.LeftToRight(p.Label); p.Label == "" {
-			p.Label = "(unnamed path)"
-		}
+		p.Label = label(title, name, "(unnamed path)")
 		out = append(out, p)
 	}
 	for i := range r.Paths {
@@ -184,6 +174,11 @@ func pathsOf(r *result.Result) []Path {
 	return out
 }
 
+// label is what a path or a test is called, which may have neither a title nor a name.
+func label(title, name, unnamed string) string {
+	return cmp.Or(words.LeftToRight(cmp.Or(typeset.Line(title), typeset.Line(name))), unnamed)
+}
+
 // testsOf lists the tests likewise.
 func testsOf(r *result.Result) []Test {
 	var out []Test
@@ -193,18 +188,15 @@ func testsOf(r *result.Result) []Test {
 			return
 		}
 		seen[name] = true
-		t := Test{Name: name, Label: typeset.Line(name)}
+		t := Test{Name: name}
+		title := ""
 		if info != nil {
-			if title := typeset.Line(info.Title); title != "" {
-				t.Label = title
-			}
+			title = info.Title
 			t.Spec = info.Spec
 			t.Kind = info.Spec.Kind
 			t.Primary, t.HasPrimary = measurement.PrimaryOf(t.Kind)
 		}
-		if t.Label = words.LeftToRight(t.Label); t.Label == "" {
-			t.Label = "(unnamed test)"
-		}
+		t.Label = label(title, name, "(unnamed test)")
 		out = append(out, t)
 	}
 	for i := range r.Tests {

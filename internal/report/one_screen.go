@@ -42,18 +42,14 @@ func (m *Model) Brief() Brief {
 	b.Remarks = m.remarks()
 	var more []string
 	for _, there := range []struct {
-		n    int
-		name string
-	}{{len(m.Notes), "note"}, {len(m.Open), "question that the study left open"}, {len(m.Where), "line on where it was measured"}} {
+		n           int
+		what, which string
+	}{{len(m.Notes), "note", ""}, {len(m.Open), "question", " that the study left open"}, {len(m.Where), "line", " on where it was measured"}} {
 		switch {
 		case there.n == 1:
-			more = append(more, "a "+there.name)
-		case there.n > 1 && strings.HasPrefix(there.name, "question"):
-			more = append(more, fmt.Sprintf("%d questions that the study left open", there.n))
-		case there.n > 1 && strings.HasPrefix(there.name, "line"):
-			more = append(more, fmt.Sprintf("%d lines on where it was measured", there.n))
+			more = append(more, "a "+there.what+there.which)
 		case there.n > 1:
-			more = append(more, quantity.Count(there.n, there.name))
+			more = append(more, quantity.Count(there.n, there.what)+there.which)
 		}
 	}
 	b.More = "--verbose tells all of this"

@@ -12,6 +12,10 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
+func newVerdict(e result.Effect, names words.Names) Verdict {
+	return Verdict{Kind: e.Verdict, Text: typeset.Sentence(names.Effect(e)), cost: e}
+}
+
 // VerdictClass is the style of a verdict.
 func (v Verdict) VerdictClass() string { return verdictClass(v.Kind) }
 
@@ -194,7 +198,8 @@ func (m *Model) verdicts() {
 			}
 			slices.SortStableFunc(costs, func(a, b *result.Effect) int { return harmless(a.Verdict) - harmless(b.Verdict) })
 			for _, c := range costs {
-				v := Verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
+				v := newVerdict(*c, m.names)
+				v.Test, v.Metric = t.Label, typeset.Line(measurement.MetricOf(c.Metric).Label)
 				if c.Primary || (t.HasPrimary && c.Metric == t.Primary.Name) {
 					m.Verdicts = append(m.Verdicts, v)
 				} else {
