@@ -109,15 +109,12 @@ func (r Row) parts() []step {
 
 // own is r with values of its own, to which others can be added.
 func (r Row) own() Row {
-	received := *r.Received
-	r.Received = &received
+	r.Received = new(*r.Received)
 	if r.RTT != nil {
-		rtt := *r.RTT
-		r.RTT = &rtt
+		r.RTT = new(*r.RTT)
 	}
 	if r.Retransmits != nil {
-		retransmits := *r.Retransmits
-		r.Retransmits = &retransmits
+		r.Retransmits = new(*r.Retransmits)
 	}
 	return r
 }
@@ -143,8 +140,7 @@ func (s *step) add(row step) {
 	switch {
 	case row.RTT == nil:
 	case s.RTT == nil:
-		rtt := *row.RTT
-		s.RTT, s.rtts = &rtt, 1
+		s.RTT, s.rtts = new(*row.RTT), 1
 	default:
 		s.rtts++
 		*s.RTT += (*row.RTT - *s.RTT) / s.rtts

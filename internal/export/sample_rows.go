@@ -261,8 +261,7 @@ func (t trialSeries) flow(number int, f measurement.Flow, yield func(Row) bool) 
 	var last measurement.TCPInfo
 	for i := range f.Info {
 		s := &f.Info[i]
-		retransmits := s.Retransmits - last.Retransmits
-		row.At, row.Step, row.Retransmits, row.RTT, row.Window = nanoseconds(float64(last.At)), nanoseconds(float64(s.At-last.At)), &retransmits, nil, nil
+		row.At, row.Step, row.Retransmits, row.RTT, row.Window = nanoseconds(float64(last.At)), nanoseconds(float64(s.At-last.At)), new(s.Retransmits-last.Retransmits), nil, nil
 		if rtt := nanoseconds(float64(s.RTT)); rtt > 0 {
 			row.RTT = &rtt
 		}

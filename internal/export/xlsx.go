@@ -149,6 +149,9 @@ type stream struct {
 
 // stream begins a sheet below so many rows. It prints across the page, as wide as a page.
 func (b book) stream(sheet string, after int) (*stream, error) {
+	if _, err := b.NewSheet(sheet); err != nil { // the first one is there already, and stays
+		return nil, err
+	}
 	fit, landscape, pages, any := true, "landscape", 1, 0
 	if err := errors.Join(
 		b.SetSheetProps(sheet, &excelize.SheetPropsOptions{FitToPage: &fit}),

@@ -103,9 +103,6 @@ func (b book) sheet(t table) error {
 	if err := fits(len(t.rows), len(t.header), "read result.json"); err != nil {
 		return err
 	}
-	if _, err := b.NewSheet(t.name); err != nil {
-		return err
-	}
 	out, err := b.stream(t.name, 0)
 	if err != nil {
 		return err
@@ -170,9 +167,6 @@ func shapes(r *result.Result) (out []shape) {
 func (b book) shapes(all []shape) error {
 	if len(all) == 0 {
 		return nil
-	}
-	if _, err := b.NewSheet(mediansSheet); err != nil {
-		return err
 	}
 	out, err := b.stream(mediansSheet, 0)
 	if err != nil {
