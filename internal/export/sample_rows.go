@@ -214,19 +214,12 @@ func bins(row Row, delay float64, b measurement.Bins, rtts []measurement.PairRTT
 	if width <= 0 {
 		return true
 	}
-	sums, counts := make([]float64, len(b.Bytes)), make([]float64, len(b.Bytes))
-	for _, s := range rtts {
-		if i := float64(s.At) / width; i >= 0 && i < float64(len(sums)) {
-			sums[int(i)] += float64(s.RTT)
-			counts[int(i)]++
-		}
-	}
+	means := report.MeanRTTs(b, rtts)
 	row.Step = nanoseconds(width)
 	for i := range b.Bytes {
 		row.At, row.Received, row.RTT = nanoseconds(delay+float64(i)*width), &b.Bytes[i], nil
-		if counts[i] > 0 {
-			mean := nanoseconds(sums[i] / counts[i])
-			row.RTT = &mean
+		if !math.IsNaN(means[i]) {
+			row.RTT = new(nanoseconds(means[i]))
 		}
 		if !yield(row) {
 			return false

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -196,20 +195,11 @@ func (s *stream) fixed(header []any, rows [][]any) error {
 // trials are the metrics of each trial.
 func (run Run) trials() table {
 	trials := report.OnlyFinite(run.Result).Trials
-	have := map[string]bool{}
+	have := measurement.Metrics{}
 	for _, t := range trials {
-		for name := range t.Metrics {
-			have[name] = true
-		}
+		maps.Copy(have, t.Metrics)
 	}
-	var metrics []string
-	for _, m := range measurement.Catalogue() {
-		if have[m.Name] {
-			metrics = append(metrics, m.Name)
-			delete(have, m.Name)
-		}
-	}
-	metrics = append(metrics, slices.Sorted(maps.Keys(have))...)
+	metrics := report.MetricNames(have)
 	out := table{name: trialsSheet, header: []any{"trial", "block", "order", "path", "test", "start", "passed", "reasons"}}
 	for _, name := range metrics {
 		out.header = append(out.header, typeset.Line(name))

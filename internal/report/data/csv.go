@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -56,7 +55,7 @@ func csvRows(t *measurement.Trial, kind measurement.Kind) [][]string {
 		typeset.Cell(string(kind)), start, float(float64(t.Elapsed)), float(float64(t.Warmup)),
 		strconv.FormatBool(t.Gate.Passed), typeset.Cell(words.Findings(t.Gate, false))}
 	var out [][]string
-	for _, name := range metricOrder(t.Metrics) {
+	for _, name := range report.MetricNames(t.Metrics) {
 		unit := ""
 		if m, ok := measurement.MetricNamed(name); ok {
 			unit = string(m.Unit)
@@ -65,22 +64,6 @@ func csvRows(t *measurement.Trial, kind measurement.Kind) [][]string {
 	}
 	if len(out) == 0 {
 		out = append(out, slices.Concat(head, []string{"", "", ""}))
-	}
-	return out
-}
-
-// metricOrder sorts names as the catalogue does, unknown ones after it.
-func metricOrder(m measurement.Metrics) []string {
-	var out []string
-	for _, known := range measurement.Catalogue() {
-		if _, ok := m[known.Name]; ok {
-			out = append(out, known.Name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if !slices.Contains(out, name) {
-			out = append(out, name)
-		}
 	}
 	return out
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
@@ -50,7 +50,7 @@ func PairsCSV(w io.Writer, r *result.Result) error {
 // samples in it.
 func pairRows(head []string, p measurement.Pair) [][]string {
 	float := func(v float64) string {
-		if math.IsInf(v, 0) || math.IsNaN(v) { // what is computed here may overflow
+		if !quantity.Finite(v) { // what is computed here may overflow, and a bin may have no round-trip time
 			return ""
 		}
 		return strconv.FormatFloat(v, 'g', -1, 64)
@@ -59,20 +59,10 @@ func pairRows(head []string, p measurement.Pair) [][]string {
 		return [][]string{slices.Concat(head, []string{"", "", ""})}
 	}
 	width := float64(p.Throughput.Width)
-	sums, samples := make([]float64, len(p.Throughput.Bytes)), make([]float64, len(p.Throughput.Bytes))
-	for _, s := range p.RTT {
-		if i := float64(s.At) / width; i >= 0 && i < float64(len(sums)) {
-			sums[int(i)] += float64(s.RTT)
-			samples[int(i)]++
-		}
-	}
+	rtts := report.MeanRTTs(*p.Throughput, p.RTT)
 	var out [][]string
 	for i, n := range p.Throughput.Bytes {
-		rtt := ""
-		if samples[i] > 0 {
-			rtt = float(sums[i] / samples[i])
-		}
-		out = append(out, slices.Concat(head, []string{float(float64(p.Delay) + float64(i)*width), float(n * 8 / width), rtt}))
+		out = append(out, slices.Concat(head, []string{float(float64(p.Delay) + float64(i)*width), float(n * 8 / width), float(rtts[i])}))
 	}
 	return out
 }
