@@ -26,6 +26,20 @@ func insert(tx *sql.Tx, statement string, document any, further ...any) error {
 	return err
 }
 
+// insertAll runs a statement that inserts one of n rows with the values of each.
+func insertAll(ctx context.Context, tx *sql.Tx, statement string, n int, values func(i int) []any) error {
+	prepared, err := tx.PrepareContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		if _, err := prepared.ExecContext(ctx, values(i)...); err != nil {
+			return errors.Join(err, prepared.Close())
+		}
+	}
+	return prepared.Close()
+}
+
 // document reads one.
 func document(db *sql.DB, query string, into any) error {
 	var text string

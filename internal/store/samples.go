@@ -40,24 +40,16 @@ const attemptTable = `CREATE TABLE IF NOT EXISTS attempt (
 // which attempt at it that is, counted from 1: samples of one never mix with those of
 // another.
 func (s *Store) BeginAttempt(ctx context.Context, trial string, agents []string) (attempt int, err error) {
-	err = s.inTransaction(func(tx *sql.Tx) (err error) {
+	err = s.inTransaction(func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, attemptTable); err != nil {
 			return err
 		}
 		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(attempt), 0) + 1 FROM attempt WHERE trial = ?", trial).Scan(&attempt); err != nil {
 			return err
 		}
-		insert, err := tx.PrepareContext(ctx, "INSERT INTO attempt (trial, seat, attempt, agent) VALUES (?, ?, ?, ?)")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, insert.Close()) }()
-		for i, agent := range agents {
-			if _, err := insert.ExecContext(ctx, trial, i+1, attempt, agent); err != nil {
-				return err
-			}
-		}
-		return nil
+		return insertAll(ctx, tx, "INSERT INTO attempt (trial, seat, attempt, agent) VALUES (?, ?, ?, ?)", len(agents), func(i int) []any {
+			return []any{trial, i + 1, attempt, agents[i]}
+		})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store who does trial %s in %s: %w; is the disk full?", trial, s.dir, err)
@@ -107,21 +99,14 @@ func (s *Store) Agents(ctx context.Context, trial string) (agents []string, err 
 // PutSamples keeps blocks of samples, all of them or none. They are on the disk when it
 // returns, so they may be acknowledged then. A block whose key is there is kept as it is.
 func (s *Store) PutSamples(ctx context.Context, blocks []samples.Block) error {
-	err := s.inTransaction(func(tx *sql.Tx) (err error) {
+	err := s.inTransaction(func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, sampleTable); err != nil {
 			return err
 		}
-		insert, err := tx.PrepareContext(ctx, "INSERT INTO sample (trial, seq, seat, attempt, from_ns, n, data) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, insert.Close()) }()
-		for _, b := range blocks {
-			if _, err := insert.ExecContext(ctx, b.Trial, b.Seq, b.Seat, b.Attempt, int64(b.From), b.Samples, b.Data); err != nil {
-				return err
-			}
-		}
-		return nil
+		return insertAll(ctx, tx, "INSERT INTO sample (trial, seq, seat, attempt, from_ns, n, data) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", len(blocks), func(i int) []any {
+			b := &blocks[i]
+			return []any{b.Trial, b.Seq, b.Seat, b.Attempt, int64(b.From), b.Samples, b.Data}
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("store samples in %s: %w; is the disk full? Nothing of them was kept, and they can be stored again", s.dir, err)

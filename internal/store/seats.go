@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/fleet/ledger"
@@ -21,21 +20,14 @@ const seatTable = `CREATE TABLE IF NOT EXISTS seat (
 // PutSeats keeps seats in place of those of the same ids, all of them or none. They are on
 // the disk when it returns.
 func (s *Store) PutSeats(ctx context.Context, seats []ledger.Seat) error {
-	err := s.inTransaction(func(tx *sql.Tx) (err error) {
+	err := s.inTransaction(func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, seatTable); err != nil {
 			return err
 		}
-		put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO seat (id, server, generation, client, state) VALUES (?, ?, ?, nullif(?, ''), ?)")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, put.Close()) }()
-		for _, x := range seats {
-			if _, err := put.ExecContext(ctx, x.ID, x.Server, int64(x.Generation), x.Client, string(x.State)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return insertAll(ctx, tx, "INSERT OR REPLACE INTO seat (id, server, generation, client, state) VALUES (?, ?, ?, nullif(?, ''), ?)", len(seats), func(i int) []any {
+			x := seats[i]
+			return []any{x.ID, x.Server, int64(x.Generation), x.Client, string(x.State)}
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("store the seats of the run in %s: %w; is the disk full?", s.dir, err)
