@@ -20,9 +20,7 @@ func WriteComparison(w io.Writer, c *result.Comparison) error {
 	}
 	for _, s := range report.ComparisonSheets(c) {
 		fmt.Fprintf(&b, "\n## %s\n\n", Text(s.Title))
-		for _, v := range s.Verdicts {
-			fmt.Fprintf(&b, "- %s\n", Text(v.Text))
-		}
+		verdicts(&b, s.Verdicts)
 		if len(s.Published) > 0 {
 			publishedTable(&b, s.PublishedTable)
 		}

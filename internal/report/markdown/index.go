@@ -28,9 +28,7 @@ func WriteIndex(w io.Writer, x *result.Index) error {
 		if c.Reason != "" {
 			fmt.Fprintf(&b, "%s: %s\n\n", c.State, Text(c.Reason))
 		}
-		for _, v := range c.Verdicts {
-			fmt.Fprintf(&b, "- %s\n", Text(v.Text))
-		}
+		verdicts(&b, c.Verdicts)
 		if c.Report != "" {
 			fmt.Fprintf(&b, "\n[Report](%s)\n", c.Report)
 		}

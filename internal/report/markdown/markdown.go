@@ -34,9 +34,7 @@ func render(m *report.Model) string {
 	if len(m.Verdicts) == 0 {
 		fmt.Fprintf(&b, "**%s**\n\n", Text(m.Headline))
 	}
-	for _, v := range m.Verdicts {
-		fmt.Fprintf(&b, "- %s\n", Text(v.Text))
-	}
+	verdicts(&b, m.Verdicts)
 	fmt.Fprintf(&b, "\n%s\n", Text(m.Status))
 	if m.Statement != "" {
 		fmt.Fprintf(&b, "\n%s\n", Text(m.Statement))
@@ -53,16 +51,13 @@ func render(m *report.Model) string {
 	hops(&b, m)
 	if len(m.Others) > 0 {
 		b.WriteString("\n## Further metrics\n\n")
-		for _, v := range m.Others {
-			fmt.Fprintf(&b, "- %s\n", Text(v.Text))
-		}
+		verdicts(&b, m.Others)
 	}
-	if len(m.Excluded) > 0 {
-		b.WriteString("\n## " + m.ExcludedName() + " trials\n\n")
-		for _, e := range m.Excluded {
-			fmt.Fprintf(&b, "- %s: %s\n", Text(e.ID), Text(e.Reason))
-		}
+	var excluded []string
+	for _, e := range m.Excluded {
+		excluded = append(excluded, e.ID+": "+e.Reason)
 	}
+	list(&b, m.ExcludedName()+" trials", excluded)
 	list(&b, "Also seen", m.Seen)
 	list(&b, "Where it was measured", m.Where)
 	notes := m.Notes
@@ -81,6 +76,12 @@ func list(b *strings.Builder, title string, items []string) {
 	fmt.Fprintf(b, "\n## %s\n\n", title)
 	for _, s := range items {
 		fmt.Fprintf(b, "- %s\n", Text(s))
+	}
+}
+
+func verdicts(b *strings.Builder, all []report.Verdict) {
+	for _, v := range all {
+		fmt.Fprintf(b, "- %s\n", Text(v.Text))
 	}
 }
 
