@@ -15,6 +15,43 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
+// smallFleet is a run with one trial of a fleet whose machines have sent these blocks.
+func smallFleet(machines []string, pairs []measurement.Pair, blocks ...samples.Block) Run {
+	return Run{
+		Result: &result.Result{
+			Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
+			Tests:  []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}},
+			Trials: []measurement.Trial{{ID: "t", Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Pairs: pairs}}},
+		},
+		Agents: func(string) ([]string, error) { return machines, nil },
+		Blocks: func(string) iter.Seq2[samples.Block, error] {
+			return func(yield func(samples.Block, error) bool) {
+				for _, b := range blocks {
+					if !yield(b, nil) {
+						return
+					}
+				}
+			}
+		},
+	}
+}
+
+// sent are the blocks that wait in an outbox.
+func sent(outbox *samples.Outbox) (all []samples.Block) {
+	for b, ok := outbox.Next(); ok; b, ok = outbox.Next() {
+		all = append(all, b)
+	}
+	return all
+}
+
+// shown are when the steps of a client were, how long they took and what they carried.
+func shown(s *sheet) (out [][3]float64) {
+	for _, step := range s.steps {
+		out = append(out, [3]float64{step.At, step.Step, step.throughput()})
+	}
+	return out
+}
+
 // Samples that an agent merged, as it could not send them, begin where the finer ones before
 // them end, which is at no multiple of their steps: they stay there, and no moment has the
 // bytes of two.
@@ -34,34 +71,12 @@ func TestCoarseStepsStayInTheirPlace(t *testing.T) {
 		b, _ := outbox.Next()
 		return b
 	}
-	blocks := []samples.Block{
+	r := smallFleet([]string{"c1", "c2"}, []measurement.Pair{{Source: "c1", Destination: "s1"}, {Source: "c2", Destination: "s2"}},
 		block(time.Second, 0, 1000200*time.Microsecond, 1999900*time.Microsecond), // clocks are never even
-		block(10*time.Second, 3*time.Second, 13*time.Second),
-	}
-	r := Run{
-		Result: &result.Result{
-			Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
-			Tests: []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}},
-			Trials: []measurement.Trial{{ID: "t", Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true},
-				Outcome: measurement.Outcome{Pairs: []measurement.Pair{{Source: "c1", Destination: "s1"}, {Source: "c2", Destination: "s2"}}}}},
-		},
-		Agents: func(string) ([]string, error) { return []string{"c1", "c2"}, nil },
-		Blocks: func(string) iter.Seq2[samples.Block, error] {
-			return func(yield func(samples.Block, error) bool) {
-				for _, b := range blocks {
-					if !yield(b, nil) {
-						return
-					}
-				}
-			}
-		},
-	}
+		block(10*time.Second, 3*time.Second, 13*time.Second))
 	all, err := r.sheets()
 	testutil.OK(t, err)
-	var got [][3]float64
-	for _, s := range all[0].steps {
-		got = append(got, [3]float64{s.At, s.Step, s.throughput()})
-	}
+	got := shown(all[0])
 	if want := [][3]float64{{0, 1, 16000}, {1.0002, 1, 16000}, {1.9999, 1, 16000}, {3, 10, 16000}, {13, 10, 16000}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("the client has %v, want %v", got, want)
 	}
@@ -92,26 +107,9 @@ func TestLastSecondIsAsLongAsItIs(t *testing.T) {
 		}
 		last := time.Duration(c.steps) * c.step
 		testutil.OK(t, outbox.Add("t", 1, 1, 2250*time.Millisecond-last, []samples.Sample{{At: last, Flow: 1, Bytes: int64(rate*2250/1000 - rate*last.Seconds())}}))
-		r := Run{
-			Result: &result.Result{
-				Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
-				Tests:  []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}},
-				Trials: []measurement.Trial{{ID: "t", Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true}}},
-			},
-			Agents: func(string) ([]string, error) { return []string{"c1"}, nil },
-			Blocks: func(string) iter.Seq2[samples.Block, error] {
-				return func(yield func(samples.Block, error) bool) {
-					for b, ok := outbox.Next(); ok && yield(b, nil); b, ok = outbox.Next() {
-					}
-				}
-			},
-		}
-		all, err := r.sheets()
+		all, err := smallFleet([]string{"c1"}, nil, sent(outbox)...).sheets()
 		testutil.OK(t, err)
-		var got [][3]float64
-		for _, s := range all[0].steps {
-			got = append(got, [3]float64{s.At, s.Step, s.throughput()})
-		}
+		got := shown(all[0])
 		if want := [][3]float64{{0, 1, 8000}, {1, 1, 8000}, {2, 0.25, 8000}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: the client has %v, want %v", name, got, want)
 		}
@@ -135,19 +133,16 @@ func TestSpreadsheetOfTinyStepsIsBounded(t *testing.T) {
 		"the last of a trial":         {time.Minute, 100 * time.Microsecond, 1, true},
 		"whole seconds, in one trial": {900_000 * time.Second, time.Second, 1, true},
 	} {
-		r := Run{
-			Result: &result.Result{Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
-				Tests: []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}}},
-			Agents: func(string) ([]string, error) { return []string{"c1"}, nil },
-			Blocks: func(trial string) iter.Seq2[samples.Block, error] {
-				return func(yield func(samples.Block, error) bool) {
-					outbox := samples.NewOutbox(coder, 1<<30)
-					testutil.OK(t, errors.Join(outbox.Add(trial, 1, 1, c.step, []samples.Sample{{At: c.at, Flow: 1, Bytes: 1000}}), outbox.Acknowledge(0, 1<<30)))
-					b, _ := outbox.Next()
-					yield(b, nil)
-				}
-			},
+		r := smallFleet([]string{"c1"}, nil)
+		r.Blocks = func(trial string) iter.Seq2[samples.Block, error] {
+			return func(yield func(samples.Block, error) bool) {
+				outbox := samples.NewOutbox(coder, 1<<30)
+				testutil.OK(t, errors.Join(outbox.Add(trial, 1, 1, c.step, []samples.Sample{{At: c.at, Flow: 1, Bytes: 1000}}), outbox.Acknowledge(0, 1<<30)))
+				b, _ := outbox.Next()
+				yield(b, nil)
+			}
 		}
+		r.Result.Trials = nil
 		for i := range c.trials {
 			r.Result.Trials = append(r.Result.Trials, measurement.Trial{ID: fmt.Sprint("t", i), Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true}})
 		}
@@ -185,22 +180,8 @@ func TestSecondsOfAPairThatStartsLater(t *testing.T) {
 			}
 			testutil.OK(t, outbox.Add("t", 2, 1, 100*time.Millisecond, all))
 		}
-		r := Run{
-			Result: &result.Result{
-				Testbed: result.Testbed{Kind: result.TestbedFleet}, Paths: []result.PathInfo{{Name: "p"}},
-				Tests: []result.TestInfo{{Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}},
-				Trials: []measurement.Trial{{ID: "t", Path: "p", Test: "bulk", Gate: measurement.Gate{Passed: true},
-					Outcome: measurement.Outcome{Pairs: []measurement.Pair{{Source: "c1", Destination: "s1"}, {Source: "c2", Destination: "s2", Delay: measurement.Seconds(c.delay)}}}}},
-			},
-			Agents: func(string) ([]string, error) { return []string{"c1", "c2"}, nil },
-			Blocks: func(string) iter.Seq2[samples.Block, error] {
-				return func(yield func(samples.Block, error) bool) {
-					for b, ok := outbox.Next(); ok && yield(b, nil); b, ok = outbox.Next() {
-					}
-				}
-			},
-		}
-		all, err := r.sheets()
+		pairs := []measurement.Pair{{Source: "c1", Destination: "s1"}, {Source: "c2", Destination: "s2", Delay: measurement.Seconds(c.delay)}}
+		all, err := smallFleet([]string{"c1", "c2"}, pairs, sent(outbox)...).sheets()
 		testutil.OK(t, err)
 		steps := all[0].steps
 		bytes, retransmits := 0.0, int64(0)

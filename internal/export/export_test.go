@@ -312,11 +312,32 @@ func TestColumnsAreDocumented(t *testing.T) {
 	}
 }
 
-func spreadsheet(t *testing.T, r Run) *excelize.File {
+func xlsx(t *testing.T, r Run) *bytes.Reader {
 	t.Helper()
 	var file bytes.Buffer
 	testutil.OK(t, XLSX(&file, r))
-	f, err := excelize.OpenReader(bytes.NewReader(file.Bytes()))
+	return bytes.NewReader(file.Bytes())
+}
+
+// parts are the files of a spreadsheet by their names, read without the library that wrote them.
+func parts(t *testing.T, file *bytes.Reader) map[string]string {
+	t.Helper()
+	archive, err := zip.NewReader(file, file.Size())
+	testutil.OK(t, err)
+	out := map[string]string{}
+	for _, part := range archive.File {
+		reader, err := part.Open()
+		testutil.OK(t, err)
+		text, err := io.ReadAll(reader)
+		testutil.OK(t, errors.Join(err, reader.Close()))
+		out[part.Name] = string(text)
+	}
+	return out
+}
+
+func spreadsheet(t *testing.T, r Run) *excelize.File {
+	t.Helper()
+	f, err := excelize.OpenReader(xlsx(t, r))
 	testutil.OK(t, err)
 	t.Cleanup(func() { testutil.OK(t, f.Close()) })
 	return f
@@ -384,31 +405,16 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
-// The charts show the columns that they are about. Read without the library that wrote
-// them.
+// The charts show the columns that they are about.
 func TestChartsPointAtTheirColumns(t *testing.T) {
-	var file bytes.Buffer
-	testutil.OK(t, XLSX(&file, run()))
-	archive, err := zip.NewReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
-	testutil.OK(t, err)
-	read := func(name string) string {
-		part, err := archive.Open(name)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		defer part.Close()
-		text, err := io.ReadAll(part)
-		testutil.OK(t, err)
-		return string(text)
-	}
-	sheet := read("xl/worksheets/sheet1.xml")
-	if !strings.Contains(sheet, "<drawing ") {
+	read := parts(t, xlsx(t, run()))
+	if !strings.Contains(read["xl/worksheets/sheet1.xml"], "<drawing ") {
 		t.Error("the aggregate sheet has no drawing")
 	}
 	f := spreadsheet(t, run())
 	formula := regexp.MustCompile(`<(?:c:)?f>aggregate!\$([A-Z]+)\$(\d+)(?::\$([A-Z]+)\$(\d+))?</`)
 	for chart, names := range map[string][]string{"xl/charts/chart1.xml": {"b01-one-bulk", "hop box (2 instances) on one"}, "xl/charts/chart2.xml": {"b01-fleet-bulk"}} {
-		text := read(chart)
+		text := read[chart]
 		if strings.Contains(text, "<xVal><strRef>") || !strings.Contains(text, "<xVal><numRef>") {
 			t.Errorf("%s: the moments are no numbers", chart)
 		}
