@@ -1,18 +1,15 @@
 package report_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
-	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
@@ -49,22 +46,27 @@ func TestBrokenTrialsAreShown(t *testing.T) {
 	testutil.OK(t, json.Unmarshal([]byte(texts["json"]), &back))
 }
 
-// A run that broke all trials of a test on a path has no level: it is not zero.
-func TestLevelOfBrokenTrialsInAComparison(t *testing.T) {
-	before, after := reporttest.Run(t, 8), reporttest.Run(t, 8)
-	for i := range after.Trials {
-		if trial := &after.Trials[i]; trial.Path == "one-appliance" && trial.Test == "latency" {
+// breakTrials has a path break those trials of a run that are picked.
+func breakTrials(r *result.Result, picked func(*measurement.Trial) bool) {
+	for i := range r.Trials {
+		if trial := &r.Trials[i]; picked(trial) {
 			trial.Metrics = nil
 			trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoAnswers, Fatal: true, PathFailure: true}}}
 		}
 	}
+}
+
+// A run that broke all trials of a test on a path has no level: it is not zero.
+func TestLevelOfBrokenTrialsInAComparison(t *testing.T) {
+	before, after := reporttest.Run(t, 8), reporttest.Run(t, 8)
+	breakTrials(after, func(trial *measurement.Trial) bool {
+		return trial.Path == "one-appliance" && trial.Test == "latency"
+	})
 	c := &result.Comparison{Format: result.ComparisonFormat}
-	c.Changes, _ = analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{before}}, []analysis.Side{{Label: "B", Runs: []*result.Result{after}}}, analysis.DefaultOptions())
+	c.Changes, _ = comparedRuns(before, after)
 	for width, want := range map[int]string{300: "RTT p50 3.05 ms — unbounded", 60: "RTT p50: 3.05 ms → —, unbounded, p"} {
-		var b bytes.Buffer
-		testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: width}))
-		if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, want) || strings.Contains(text, "0.00 ms") {
-			t.Errorf("%q is not said:\n%s", want, &b)
+		if text := strings.Join(strings.Fields(string(comparisonText(t, c, width))), " "); !strings.Contains(text, want) || strings.Contains(text, "0.00 ms") {
+			t.Errorf("%q is not said:\n%s", want, text)
 		}
 	}
 }
@@ -84,11 +86,9 @@ func TestLevelOfLostPercentilesInAComparison(t *testing.T) {
 		}
 	}
 	c := &result.Comparison{Format: result.ComparisonFormat}
-	c.Changes, _ = analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{before}}, []analysis.Side{{Label: "B", Runs: []*result.Result{after}}}, analysis.DefaultOptions())
-	var b bytes.Buffer
-	testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: 300}))
-	if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, "RTT p99 6.11 ms — unbounded") {
-		t.Errorf("a run without a p99 has one:\n%s", &b)
+	c.Changes, _ = comparedRuns(before, after)
+	if text := strings.Join(strings.Fields(string(comparisonText(t, c, 300))), " "); !strings.Contains(text, "RTT p99 6.11 ms — unbounded") {
+		t.Errorf("a run without a p99 has one:\n%s", text)
 	}
 }
 
@@ -96,12 +96,9 @@ func TestLevelOfLostPercentilesInAComparison(t *testing.T) {
 func TestCellOfBrokenTrials(t *testing.T) {
 	for broken, want := range map[int]string{2: "6 of 8 blocks, 2 broken", 8: "0 of 8 blocks, 8 broken"} {
 		r := reporttest.Run(t, 8)
-		for i := range r.Trials {
-			if trial := &r.Trials[i]; trial.Path == "one-appliance" && trial.Test == "flows-1" && trial.Block <= broken {
-				trial.Metrics = nil
-				trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoBytes, Fatal: true, PathFailure: true}}}
-			}
-		}
+		breakTrials(r, func(trial *measurement.Trial) bool {
+			return trial.Path == "one-appliance" && trial.Test == "flows-1" && trial.Block <= broken
+		})
 		reporttest.Analyse(r)
 		if got := report.New(r).Table.Rows[1].Cells[2].Blocks; got != want {
 			t.Errorf("%d broken: %q, want %q", broken, got, want)

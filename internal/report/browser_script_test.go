@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -119,10 +118,11 @@ type toured struct {
 // otherPages are those that are no report of a run.
 func otherPages(t *testing.T) map[string][]byte {
 	t.Helper()
-	var comparison, history bytes.Buffer
-	testutil.OK(t, reporthtml.WriteComparison(&comparison, comparisonFixture(t)))
-	testutil.OK(t, reporthtml.WriteHistory(&history, report.NewHistory(watchedPath(60*96))))
-	return map[string][]byte{"comparison": comparison.Bytes(), "history": history.Bytes(), "index": indexPageText(t, indexFixture(t))}
+	return map[string][]byte{
+		"comparison": written(t, reporthtml.WriteComparison, comparisonFixture(t)),
+		"history":    written(t, reporthtml.WriteHistory, report.NewHistory(watchedPath(60*96))),
+		"index":      indexPageText(t, indexFixture(t)),
+	}
 }
 
 // Nothing of the other pages is cut off either.

@@ -3,7 +3,6 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -43,6 +42,11 @@ func toleranced(t testing.TB, blocks int) *result.Result {
 	return r
 }
 
+// comparedRuns is what a comparison finds between two runs, A and B.
+func comparedRuns(a, b *result.Result) ([]result.Effect, []result.Note) {
+	return analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{a}}, []analysis.Side{{Label: "B", Runs: []*result.Result{b}}}, analysis.DefaultOptions())
+}
+
 // comparisonFixture compares the fixture with the published figures, and a run
 // in which one path is slower against it.
 func comparisonFixture(t testing.TB) *result.Comparison {
@@ -62,30 +66,29 @@ func comparisonFixture(t testing.TB) *result.Comparison {
 			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
 	}
 	c.Runs[0].Published = analysis.ComparePublished(a, a.Experiment.Published)
-	changes, notes := analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{a}}, []analysis.Side{{Label: "B", Runs: []*result.Result{b}}}, analysis.DefaultOptions())
+	changes, notes := comparedRuns(a, b)
 	c.Changes, c.Notes = changes, append(analysis.Differences(runs[0], runs[1]), notes...)
 	return c
 }
 
+func comparisonText(t testing.TB, c *result.Comparison, width int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: width}))
+	return b.Bytes()
+}
+
 func TestComparisonGolden(t *testing.T) {
 	c := comparisonFixture(t)
-	for name, write := range map[string]func(io.Writer) error{
-		"compare-120.txt": func(w io.Writer) error { return terminal.WriteComparison(w, c, terminal.Options{Width: 120}) },
-		"compare-60.txt":  func(w io.Writer) error { return terminal.WriteComparison(w, c, terminal.Options{Width: 60}) },
-		"compare.md":      func(w io.Writer) error { return markdown.WriteComparison(w, c) },
-	} {
-		var b bytes.Buffer
-		testutil.OK(t, write(&b))
-		reporttest.Golden(t, name, b.Bytes())
-	}
+	reporttest.Golden(t, "compare-120.txt", comparisonText(t, c, 120))
+	reporttest.Golden(t, "compare-60.txt", comparisonText(t, c, 60))
+	reporttest.Golden(t, "compare.md", written(t, markdown.WriteComparison, c))
 }
 
 func TestComparisonJSON(t *testing.T) {
 	c := comparisonFixture(t)
-	var b bytes.Buffer
-	testutil.OK(t, data.WriteComparison(&b, c))
 	var back result.Comparison
-	testutil.OK(t, json.Unmarshal(b.Bytes(), &back))
+	testutil.OK(t, json.Unmarshal(written(t, data.WriteComparison, c), &back))
 	if back.Format != "hopbench.comparison/2" || len(back.Runs) != 2 || len(back.Changes) != len(c.Changes) || len(back.Runs[0].Published) != 11 {
 		t.Errorf("read back: %d runs, %d changes", len(back.Runs), len(back.Changes))
 	}
@@ -149,16 +152,13 @@ func indexFixture(t testing.TB) *result.Index {
 
 func indexPageText(t testing.TB, x *result.Index) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	testutil.OK(t, html.WriteIndex(&b, x))
-	return b.Bytes()
+	return written(t, html.WriteIndex, x)
 }
 
 func TestIndexGolden(t *testing.T) {
 	x := indexFixture(t)
-	var md, text bytes.Buffer
-	testutil.OK(t, markdown.WriteIndex(&md, x))
-	reporttest.Golden(t, "index.md", md.Bytes())
+	reporttest.Golden(t, "index.md", written(t, markdown.WriteIndex, x))
+	var text bytes.Buffer
 	testutil.OK(t, terminal.WriteIndex(&text, x, terminal.Options{Width: 90}))
 	reporttest.Golden(t, "index-90.txt", text.Bytes())
 }
@@ -249,10 +249,8 @@ func TestSmallPOfAComparison(t *testing.T) {
 			}
 		}
 	}
-	var b bytes.Buffer
-	testutil.OK(t, terminal.WriteComparison(&b, c, terminal.Options{Width: 60}))
-	text := strings.Join(strings.Fields(b.String()), " ")
+	text := strings.Join(strings.Fields(string(comparisonText(t, c, 60))), " ")
 	if strings.Contains(text, "p p") || !strings.Contains(text, ", p < 0.0001: ") {
-		t.Errorf("%s", b.String())
+		t.Error(text)
 	}
 }

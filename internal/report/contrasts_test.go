@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -9,9 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
-	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // A path that an experiment compares with two others has two verdicts on each test: a
@@ -24,21 +21,17 @@ func TestContrastsAreToldApart(t *testing.T) {
 		r.Costs = analysis.Analyse(r.Trials, r.Tests, r.Paths, analysis.Options{Contrasts: contrasts}).Costs
 	}
 	c := &result.Comparison{Format: result.ComparisonFormat, Paths: result.PathTitles(before.Paths), Tests: result.TestTitles(before.Tests)}
-	c.Changes, _ = analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{before}}, []analysis.Side{{Label: "B", Runs: []*result.Result{after}}}, analysis.DefaultOptions())
+	c.Changes, _ = comparedRuns(before, after)
 	x := &result.Index{Entries: []result.IndexEntry{{Name: "x", State: result.EntryDone}}}
 	report.Summarise(&x.Entries[0], after)
 
-	var table, text, index bytes.Buffer
-	testutil.OK(t, terminal.WriteComparison(&table, c, terminal.Options{Width: 300}))
-	testutil.OK(t, markdown.WriteComparison(&text, c))
-	testutil.OK(t, markdown.WriteIndex(&index, x))
 	for name, c := range map[string]struct {
 		text  string
 		wants []string
 	}{
-		"table": {table.String(), []string{"\ntwo-appliances over direct ", "\ntwo-appliances over one-appliance "}},
-		"text":  {text.String(), []string{"- two appliances over directly peered: ", "- two appliances over one appliance: "}},
-		"index": {index.String(), []string{"- two appliances over directly peered: ", "- two appliances over one appliance: "}},
+		"table": {string(comparisonText(t, c, 300)), []string{"\ntwo-appliances over direct ", "\ntwo-appliances over one-appliance "}},
+		"text":  {string(written(t, markdown.WriteComparison, c)), []string{"- two appliances over directly peered: ", "- two appliances over one appliance: "}},
+		"index": {string(written(t, markdown.WriteIndex, x)), []string{"- two appliances over directly peered: ", "- two appliances over one appliance: "}},
 	} {
 		for _, want := range c.wants {
 			if !strings.Contains(c.text, want) {
@@ -49,9 +42,7 @@ func TestContrastsAreToldApart(t *testing.T) {
 
 	// Of one baseline there is nothing to tell apart.
 	c.Changes = c.Changes[:1]
-	text.Reset()
-	testutil.OK(t, markdown.WriteComparison(&text, c))
-	if strings.Contains(text.String(), " over ") {
-		t.Errorf("a baseline is named where there is only one:\n%s", &text)
+	if text := string(written(t, markdown.WriteComparison, c)); strings.Contains(text, " over ") {
+		t.Errorf("a baseline is named where there is only one:\n%s", text)
 	}
 }

@@ -14,15 +14,12 @@ import (
 	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
 func pictureText(t testing.TB, r *result.Result) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	testutil.OK(t, figure.Picture(&b, r))
-	return b.Bytes()
+	return written(t, figure.Picture, r)
 }
 
 // wellFormed reads an XML document to its end.
@@ -59,12 +56,9 @@ func TestPictureOfBrokenTrials(t *testing.T) {
 		{"latency", "3.76× [3.74, ∞]", 1, ` x2="600" `},
 	} {
 		r := reporttest.Run(t, 10)
-		for i := range r.Trials {
-			if trial := &r.Trials[i]; trial.Path == "one-appliance" && trial.Test == c.test && trial.Block <= c.broken {
-				trial.Metrics = nil
-				trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoAnswers, Fatal: true, PathFailure: true}}}
-			}
-		}
+		breakTrials(r, func(trial *measurement.Trial) bool {
+			return trial.Path == "one-appliance" && trial.Test == c.test && trial.Block <= c.broken
+		})
 		reporttest.Analyse(r)
 		got := strings.ReplaceAll(string(pictureText(t, r)), words.NBSP, " ")
 		_, row, _ := strings.Cut(got, `">`+c.text+"</text>")
@@ -79,13 +73,9 @@ func TestPictureOfBrokenTrials(t *testing.T) {
 // says so as the table does, and its bar goes from end to end. That is no estimate without one.
 func TestPictureOfAnIntervalWithoutEnds(t *testing.T) {
 	r := reporttest.Run(t, 10)
-	for i := range r.Trials {
-		trial := &r.Trials[i]
-		if trial.Test == "latency" && (trial.Path == "one-appliance" && trial.Block <= 2 || trial.Path == "direct" && trial.Block > 8) {
-			trial.Metrics = nil
-			trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "completed", Code: measurement.FoundNoAnswers, Fatal: true, PathFailure: true}}}
-		}
-	}
+	breakTrials(r, func(trial *measurement.Trial) bool {
+		return trial.Test == "latency" && (trial.Path == "one-appliance" && trial.Block <= 2 || trial.Path == "direct" && trial.Block > 8)
+	})
 	reporttest.Analyse(r)
 	got := strings.ReplaceAll(string(pictureText(t, r)), words.NBSP, " ")
 	_, row, found := strings.Cut(got, "× [0, ∞]</text>")

@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -116,9 +114,7 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 func TestEngineGolden(t *testing.T) {
 	r := engineFixture(t, 6)
 	reporttest.Golden(t, "engine-100.txt", terminalText(t, r, terminal.Options{Width: 100, Verbose: true}))
-	var b bytes.Buffer
-	testutil.OK(t, markdown.Write(&b, r))
-	reporttest.Golden(t, "engine.md", b.Bytes())
+	reporttest.Golden(t, "engine.md", written(t, markdown.Write, r))
 	page := string(htmlText(t, r))
 	for _, id := range []string{"details", "seen"} {
 		start := strings.Index(page, `<section id="`+id+`"`)
@@ -128,9 +124,7 @@ func TestEngineGolden(t *testing.T) {
 		end := start + strings.Index(page[start:], "</section>") + len("</section>\n")
 		reporttest.Golden(t, "engine-"+id+".html", []byte(page[start:end]))
 	}
-	var trials bytes.Buffer
-	testutil.OK(t, data.CSV(&trials, engineFixture(t, 1)))
-	reporttest.Golden(t, "engine.csv", trials.Bytes())
+	reporttest.Golden(t, "engine.csv", written(t, data.CSV, engineFixture(t, 1)))
 }
 
 // The page of the new kinds is as plain as any: no script, nothing fetched. A

@@ -52,42 +52,39 @@ func watchedPath(rounds int) (watch.Head, []watch.Round, []watch.Event) {
 
 func TestHistoryOfAWatch(t *testing.T) {
 	h := report.NewHistory(watchedPath(60 * 96))
-	var text, page bytes.Buffer
+	var text bytes.Buffer
 	testutil.OK(t, terminal.History(&text, h, 100))
 	reporttest.Golden(t, "history.txt", text.Bytes())
-	testutil.OK(t, html.WriteHistory(&page, h))
-	if strings.Contains(page.String(), "office <b>") {
+	page := string(written(t, html.WriteHistory, h))
+	if strings.Contains(page, "office <b>") {
 		t.Error("a name is not escaped")
 	}
-	if n := strings.Count(page.String(), "<svg"); n != 3 {
+	if n := strings.Count(page, "<svg"); n != 3 {
 		t.Errorf("%d plots of 3 series", n)
 	}
 	for _, want := range []string{"CHANGED RTT p50 of latency", "BACK RTT p50 of latency", "CHANGED goodput of send"} {
-		if n := strings.Count(page.String(), want); n != 1 {
+		if n := strings.Count(page, want); n != 1 {
 			t.Errorf("%q is there %d times, want once", want, n)
 		}
 	}
 	if f := os.Getenv("HOPBENCH_HISTORY_PAGE"); f != "" {
-		testutil.OK(t, os.WriteFile(f, page.Bytes(), 0o644))
+		testutil.OK(t, os.WriteFile(f, []byte(page), 0o644))
 	}
 }
 
 // A year of a watch stays a small page.
 func TestHistoryOfAYearIsSmall(t *testing.T) {
-	var page bytes.Buffer
-	testutil.OK(t, html.WriteHistory(&page, report.NewHistory(watchedPath(365*96))))
-	if page.Len() > 400_000 {
-		t.Errorf("%d bytes, want at most 400 kB", page.Len())
+	if page := written(t, html.WriteHistory, report.NewHistory(watchedPath(365*96))); len(page) > 400_000 {
+		t.Errorf("%d bytes, want at most 400 kB", len(page))
 	}
 }
 
 func TestHistoryOfLittle(t *testing.T) {
 	for rounds := range 4 {
-		var text, page bytes.Buffer
+		var text bytes.Buffer
 		h := report.NewHistory(watchedPath(rounds))
 		testutil.OK(t, terminal.History(&text, h, 60))
-		testutil.OK(t, html.WriteHistory(&page, h))
-		if strings.Contains(page.String(), "NaN") || strings.Contains(text.String(), "NaN") {
+		if strings.Contains(string(written(t, html.WriteHistory, h)), "NaN") || strings.Contains(text.String(), "NaN") {
 			t.Errorf("of %d rounds:\n%s", rounds, &text)
 		}
 	}

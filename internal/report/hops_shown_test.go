@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestHopsGolden(t *testing.T) {
@@ -30,9 +28,7 @@ func TestHopsGolden(t *testing.T) {
 		text = text[:from] + "(picture)" + text[to+len("</svg>"):]
 	}
 	reporttest.Golden(t, "section-hops.html", []byte(text))
-	var b bytes.Buffer
-	testutil.OK(t, markdown.Write(&b, r))
-	_, section, found := strings.Cut(b.String(), "\n## What the hops counted\n")
+	_, section, found := strings.Cut(string(written(t, markdown.Write, r)), "\n## What the hops counted\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	if !found {
 		t.Error("the Markdown report says nothing of the hops")

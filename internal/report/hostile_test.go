@@ -175,10 +175,8 @@ func TestNonFiniteValuesAreCounted(t *testing.T) {
 	r.Trials[0].Metrics["rtt_p50_seconds"] = math.NaN()
 	r.Cells[0].Median = math.Inf(-1)
 	before := len(r.Cells)
-	var b bytes.Buffer
-	testutil.OK(t, data.Write(&b, r))
 	var back result.Result
-	testutil.OK(t, json.Unmarshal(b.Bytes(), &back))
+	testutil.OK(t, json.Unmarshal(written(t, data.Write, r), &back))
 	if len(back.Cells) != before-1 || back.Notes[len(back.Notes)-1].Code != result.NoteNotFinite || back.Notes[len(back.Notes)-1].Count != 2 {
 		t.Errorf("got %d cells and notes %+v, want %d cells and a note that counts 2 values", len(back.Cells), back.Notes, before-1)
 	}

@@ -1,16 +1,13 @@
 package report_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/report/html"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // That a run was stopped before its end stands once, above the verdicts, and so do full
@@ -31,11 +28,8 @@ func standsAbove(t *testing.T, says string, note result.Note) {
 	t.Helper()
 	r := reporttest.Run(t, 10)
 	r.Notes = append(r.Notes, note)
-	var page, text bytes.Buffer
-	testutil.OK(t, html.Write(&page, r))
-	testutil.OK(t, markdown.Write(&text, r))
 	for what, shown := range map[string]string{
-		"html": page.String(), "markdown": text.String(), "terminal": string(terminalText(t, r, terminal.Options{Width: 400, Verbose: true})),
+		"html": string(htmlText(t, r)), "markdown": string(written(t, markdown.Write, r)), "terminal": string(terminalText(t, r, terminal.Options{Width: 400, Verbose: true})),
 	} {
 		at, verdict := strings.Index(shown, says), strings.Index(shown, "2.243")
 		if at < 0 || verdict < at || strings.Count(shown, says) != 1 {

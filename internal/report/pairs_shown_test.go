@@ -1,14 +1,12 @@
 package report_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
-	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/testutil/browsertest"
 )
 
@@ -20,15 +18,14 @@ func TestPairsAreShown(t *testing.T) {
 	if err := checkPage(page); err != nil {
 		t.Error(err)
 	}
-	var md bytes.Buffer
-	testutil.OK(t, markdown.Write(&md, r))
+	md := string(written(t, markdown.Write, r))
 	for _, want := range []string{`<section id="pairs">`, "all pairs together, ", "TCP RTT of each pair, ", "3 pairs of hosts run every test"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page does not have %q", want)
 		}
 	}
-	if !strings.Contains(md.String(), "10 flows, pair by pair") || !strings.Contains(md.String(), "| 0.857 |") { // 36/42 of shares 1:2:3
-		t.Errorf("the table of pairs is missing or wrong:\n%s", md.String())
+	if !strings.Contains(md, "10 flows, pair by pair") || !strings.Contains(md, "| 0.857 |") { // 36/42 of shares 1:2:3
+		t.Errorf("the table of pairs is missing or wrong:\n%s", md)
 	}
 	if !data.HasPairs(r) || data.HasPairs(reporttest.Run(t, 1)) {
 		t.Error("HasPairs is wrong")

@@ -114,13 +114,9 @@ func TestTerminalFitsOneScreen(t *testing.T) {
 }
 
 func TestMarkdownGolden(t *testing.T) {
-	var b bytes.Buffer
-	testutil.OK(t, markdown.Write(&b, reporttest.Run(t, 10)))
-	reporttest.Golden(t, "report.md", b.Bytes())
+	reporttest.Golden(t, "report.md", written(t, markdown.Write, reporttest.Run(t, 10)))
 }
 
 func TestCSVGolden(t *testing.T) {
-	var b bytes.Buffer
-	testutil.OK(t, data.CSV(&b, reporttest.Run(t, 1)))
-	reporttest.Golden(t, "trials.csv", b.Bytes())
+	reporttest.Golden(t, "trials.csv", written(t, data.CSV, reporttest.Run(t, 1)))
 }
