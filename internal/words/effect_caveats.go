@@ -79,6 +79,9 @@ func collapsed(e result.Effect) string {
 // collapse says which part of the trials fell far below the others.
 func (n Names) collapse(e result.Effect) string {
 	c := e.Collapse
+	if c == nil { // in a file that is not whole
+		return "it collapsed in some trials"
+	}
 	worst := "to " + Share(c.Worst)
 	if c.Worst >= 1 {
 		worst = "at worst to " + Ratio(c.Worst)

@@ -317,3 +317,12 @@ func TestManyStoppedMachines(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The index of several runs may say that a verdict is withheld because of trials that collapsed,
+// and not have them.
+func TestCollapseThatIsNotTold(t *testing.T) {
+	e := result.Effect{Path: "hop", Baseline: "direct", Test: "bulk", Metric: "goodput_bits_per_second", N: 8, Verdict: result.NotResolved, Withheld: []result.Withheld{result.WithheldCollapsed}}
+	if got := NamesOf(nil, nil).Effect(e); !strings.HasSuffix(got, "The verdict is withheld: it collapsed in some trials") {
+		t.Errorf("%q", got)
+	}
+}
