@@ -76,7 +76,7 @@ func (m *Model) detailColumn(t Test, metric measurement.Metric) []string {
 		column = column.Each()
 	}
 	for i, p := range m.Paths {
-		out[i] = "—"
+		out[i] = words.None
 		if c := m.cell(Key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
 			out[i] = column.Write(c.Median)
 			if bound := m.cell(Key{p.Name, t.Name, metric.BoundedBy}); bound != nil && bound.N > 0 {

@@ -85,13 +85,9 @@ func (w watched) Label() string {
 func (w watched) at(x float64) measurement.HopSample {
 	var sum measurement.HopSample
 	for _, s := range w.Series {
-		add(&sum, readAt(s.Samples, x))
+		sum.Combine(readAt(s.Samples, x), func(own, other float64) float64 { return own + other })
 	}
 	return sum
-}
-
-func add(sum *measurement.HopSample, s measurement.HopSample) {
-	sum.Combine(s, func(own, other float64) float64 { return own + other })
 }
 
 // readAt is the reading at x; what lies outside of the samples is the first
@@ -395,7 +391,7 @@ func hopMedians(trials []*measurement.Trial) Medians {
 					values = append(values, v)
 				}
 			}
-			column[i] = "—"
+			column[i] = words.None
 			if has {
 				middle := statistics.Median(values)
 				if c.Unit == measurement.Count {

@@ -162,15 +162,13 @@ func pathsOf(r *result.Result) []Path {
 	for i := range r.Trials {
 		add(r.Trials[i].Path, nil)
 	}
-	slices.SortStableFunc(out, func(a, b Path) int {
-		switch {
-		case a.Baseline == b.Baseline:
+	place := func(p Path) int {
+		if p.Baseline {
 			return 0
-		case a.Baseline:
-			return -1
 		}
 		return 1
-	})
+	}
+	slices.SortStableFunc(out, func(a, b Path) int { return place(a) - place(b) })
 	return out
 }
 

@@ -59,7 +59,7 @@ func (m *Model) pairDetails() []detail {
 		d, found := detail{Test: t.Label + ", pair by pair", Medians: Medians{Of: "path", Columns: columns}}, false
 		for _, p := range m.Paths {
 			values := m.pairRowOf(t, p, len(columns))
-			found = found || values[0] != "—"
+			found = found || values[0] != words.None
 			d.Rows = append(d.Rows, medianRow{Name: p.Label, Values: values})
 		}
 		if found {
@@ -71,7 +71,7 @@ func (m *Model) pairDetails() []detail {
 
 // pairRowOf fills n cells for a path.
 func (m *Model) pairRowOf(t Test, p Path, n int) []string {
-	out := slices.Repeat([]string{"—"}, n)
+	out := slices.Repeat([]string{words.None}, n)
 	columns := make([][]float64, n)
 	for _, trial := range m.Counted(p, t) {
 		if len(trial.Pairs) < 2 {

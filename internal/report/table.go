@@ -57,7 +57,7 @@ type Row struct {
 
 // Cell is one test on one path, as text ready to show.
 type Cell struct {
-	Value    string // median without its unit, "—" when there is none
+	Value    string // median without its unit, words.None when there is none
 	Unit     string
 	Interval string // "" when there are too few blocks for one
 	// Blocks is "7 of 10 blocks, 2 broken" where trials do not count, else "".
@@ -118,7 +118,7 @@ func (p Path) without() string {
 // tableCell fills one cell.
 func (m *Model) tableCell(p Path, t Test) Cell {
 	k := Key{p.Name, t.Name, t.Primary.Name}
-	out := Cell{Value: "—", Published: m.publishedIn(p, t)}
+	out := Cell{Value: words.None, Published: m.publishedIn(p, t)}
 	n, broken := 0, 0
 	if c := m.cell(k); c != nil && c.N > 0 {
 		n, broken = c.N, c.Broken

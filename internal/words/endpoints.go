@@ -14,8 +14,7 @@ import (
 // Where says where the endpoints and paths of a run on hosts were, and how it was proven
 // that its trials took them; nothing of a run in a lab.
 func Where(r *result.Result) []string {
-	var out []string
-	out = append(out, ends(r.Testbed)...)
+	out := ends(r.Testbed)
 	for _, p := range r.Testbed.Paths {
 		out = append(out, p.Name+": "+place(p)+switches(r, p))
 	}
@@ -98,7 +97,7 @@ var reaches = map[string]string{
 }
 
 func endpoint(e result.TestbedEndpoint) string {
-	parts := []string{}
+	var parts []string
 	if e.Host != "" {
 		parts = append(parts, "host "+e.Host)
 	}

@@ -64,10 +64,6 @@ type clientLine struct {
 	mean   float64 // bits per second
 }
 
-func newClientLine(path int, t *measurement.Trial, step float64) clientLine {
-	return clientLine{path: path, trial: t, step: step}
-}
-
 // add adds what was counted in a step that began at a moment, in seconds.
 func (l *clientLine) add(from, bytes float64) {
 	rate := bytes * 8 / l.step
@@ -137,7 +133,7 @@ func sampledClients(path int, t *measurement.Trial, s *result.Sampled) []client 
 	step := float64(s.Step)
 	out := make([]client, len(s.Clients))
 	for i, c := range s.Clients {
-		l := newClientLine(path, t, step)
+		l := clientLine{path: path, trial: t, step: step}
 		for _, part := range c.Parts {
 			for k, n := range part.Bytes {
 				l.add(float64(part.First+k)*step, float64(n))
@@ -154,7 +150,7 @@ func countedClients(path int, t *measurement.Trial) (out []client) {
 		if p.Throughput == nil || p.Throughput.Width <= 0 {
 			continue
 		}
-		l := newClientLine(path, t, float64(p.Throughput.Width))
+		l := clientLine{path: path, trial: t, step: float64(p.Throughput.Width)}
 		for i, n := range p.Throughput.Bytes {
 			l.add(float64(p.Delay)+float64(i)*l.step, n)
 		}

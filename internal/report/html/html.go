@@ -218,7 +218,7 @@ func trialRows(m *report.Model) []trialRow {
 	for i := range m.Run.Trials {
 		t := &m.Run.Trials[i]
 		row := trialRow{Order: t.Order, Block: t.Block, ID: typeset.Line(t.ID), Path: m.PathLabel(t.Path), Test: m.TestLabel(t.Test),
-			Value: "—", Passed: t.Gate.Passed, Broken: t.Gate.Broken, Reasons: typeset.Sentence(words.Findings(t.Gate, false)), Facts: strings.Join(typeset.Lines(t.Facts), " "), CPU: cpuText(t)}
+			Value: words.None, Passed: t.Gate.Passed, Broken: t.Gate.Broken, Reasons: typeset.Sentence(words.Findings(t.Gate, false)), Facts: strings.Join(typeset.Lines(t.Facts), " "), CPU: cpuText(t)}
 		k := byName[t.Test]
 		if v, ok := t.Metrics[k.Primary.Name]; ok && k.HasPrimary {
 			row.Value = k.Column.Write(v)

@@ -214,8 +214,8 @@ func (s *Summary) ratings(r *result.Result) {
 	rows := [][]string{{"RFC 6349", "transfer time ratio", "TCP efficiency", "buffer delay"}}
 	names := words.NamesIn(r)
 	for _, q := range r.RFC6349 {
-		rows = append(rows, []string{typeset.Line(names.Test(q.Test)), optionalNumber(q.TransferTimeRatio),
-			optionalPercent(q.TCPEfficiency, 2), optionalPercent(q.BufferDelay, 0)})
+		rows = append(rows, []string{typeset.Line(names.Test(q.Test)), optional(q.TransferTimeRatio, 1, 2, ""),
+			optional(q.TCPEfficiency, 100, 2, "%"), optional(q.BufferDelay, 100, 0, "%")})
 	}
 	s.print("\n")
 	for i, row := range rows {
@@ -238,18 +238,12 @@ func (s *Summary) ratings(r *result.Result) {
 	s.notes = append(s.notes, "The ideal transfer of RFC 6349 is taken from the largest goodput of each direction here; --rate gives the bottleneck's own.")
 }
 
-func optionalNumber(v *float64) string {
+// optional is a number times a factor, in a unit, that may not be known.
+func optional(v *float64, factor float64, decimals int, unit string) string {
 	if v == nil {
-		return "—"
+		return words.None
 	}
-	return quantity.Number(*v, 2)
-}
-
-func optionalPercent(v *float64, decimals int) string {
-	if v == nil {
-		return "—"
-	}
-	return words.Unit(quantity.Number(*v*100, decimals), "%")
+	return words.Unit(quantity.Number(*v*factor, decimals), unit)
 }
 
 // wrapFields breaks a text between its fields, or in them where one alone is
