@@ -57,7 +57,7 @@ func CostRatio(e result.Effect) (ratio, between string) {
 	case e.EstimateUnbounded:
 		return "unbounded", ""
 	case (e.Low == nil) == (e.High == nil) && !Endless(e):
-		return RatioEstimate(e.Ratio, e.Low, e.High)
+		return ratioEstimate(e.Ratio, e.Low, e.High)
 	}
 	write := func(v *float64, without string) string {
 		if v == nil {

@@ -88,8 +88,8 @@ func Clocks(c event.ClockSpread) string {
 	return strings.Join(parts, ", ")
 }
 
-// LostEvents says that a view could not keep up.
-func LostEvents(n int64) string {
+// lostEvents says that a view could not keep up.
+func lostEvents(n int64) string {
 	return quantity.Count(int(n), "event") + " came too fast for this view and are missing here; the run has all of them"
 }
 
@@ -188,7 +188,7 @@ func Event(e event.Event) string {
 		}
 		return "the run ended after " + Elapsed(e.End.Elapsed.Duration())
 	case event.Lost:
-		return LostEvents(e.LostEvents)
+		return lostEvents(e.LostEvents)
 	}
 	return e.Text
 }

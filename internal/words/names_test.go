@@ -18,7 +18,7 @@ func TestNumbers(t *testing.T) {
 	estimate := func(v, low, high float64, u measurement.Unit, signed bool) string {
 		return joined(Estimate(v, &low, &high, u, signed))
 	}
-	ratio := func(x, low, high float64) string { return joined(RatioEstimate(x, &low, &high)) }
+	ratio := func(x, low, high float64) string { return joined(ratioEstimate(x, &low, &high)) }
 	for _, c := range []struct{ got, want string }{
 		{Rate(1.19e9), "1.19 Gbit/s"}, {Rate(999.96e6), "1.00 Gbit/s"}, {Rate(355.4e6), "355 Mbit/s"}, {Rate(12), "12.0 bit/s"}, {Rate(0), "0 bit/s"},
 		{Time(0.000801), "801 µs"}, {Time(-0.0005), "−500 µs"}, {Time(0), "0 ms"}, {Time(12e-9), "12.0 ns"}, {Time(0.0029944), "2.99 ms"},

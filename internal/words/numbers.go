@@ -57,9 +57,9 @@ func Ratio(x float64) string {
 // mostDecimals bounds those of an estimate: one lost packet of millions must not read as none.
 const mostDecimals = 6
 
-// RatioEstimate writes a ratio and its interval: "3.71×" and "[3.69, 3.74]".
+// ratioEstimate writes a ratio and its interval: "3.71×" and "[3.69, 3.74]".
 // The interval may be absent.
-func RatioEstimate(x float64, low, high *float64) (ratio, between string) {
+func ratioEstimate(x float64, low, high *float64) (ratio, between string) {
 	if low == nil || high == nil {
 		return Ratio(x), ""
 	}

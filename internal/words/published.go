@@ -93,7 +93,7 @@ func JudgementReason(p result.PublishedComparison) string {
 	}
 	var parts []string
 	if p.Basis == result.BasisRatio {
-		ratio, between := RatioEstimate(p.MeasuredRatio, p.RatioLow, p.RatioHigh)
+		ratio, between := ratioEstimate(p.MeasuredRatio, p.RatioLow, p.RatioHigh)
 		parts = append(parts, joined(ratio+" the baseline", between), "published "+Ratio(p.PublishedRatio))
 	}
 	switch {

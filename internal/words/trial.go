@@ -146,13 +146,13 @@ func (f *figures) percentile(metric, of string, percent float64) {
 	}
 	for _, l := range f.kind.Latencies {
 		if d := l.Of(f.Outcome); d != nil && strings.HasPrefix(metric, l.Metrics+"_") {
-			f.parts = append(f.parts, Lacking(name, *d, percent)...)
+			f.parts = append(f.parts, lacking(name, *d, percent)...)
 		}
 	}
 }
 
-// Lacking says why a percentile has no value, if it has none.
-func Lacking(name string, d measurement.Distribution, percent float64) []string {
+// lacking says why a percentile has no value, if it has none.
+func lacking(name string, d measurement.Distribution, percent float64) []string {
 	switch d.Lacks(percent) {
 	case measurement.LacksAnswer:
 		return []string{name + ": lost"}
@@ -217,7 +217,7 @@ func (f *figures) slowest() {
 			if v, ok := f.Latency.At(p); ok {
 				f.parts = append(f.parts, fmt.Sprintf("p%g %s", p, Time(v)))
 			} else if p == 99 && slices.Contains(measurement.MetricOf("rtt_p99_seconds").Kinds, f.kind.Name) {
-				f.parts = append(f.parts, Lacking("p99", *f.Latency, p)...)
+				f.parts = append(f.parts, lacking("p99", *f.Latency, p)...)
 			}
 		}
 	}

@@ -45,8 +45,8 @@ func byShare(s watch.Series, level float64) bool {
 	return metric.Unit != measurement.Fraction && (s.Baseline == "" || metric.ByRatio()) && level > 0
 }
 
-// WatchedChange writes a change of a level by its size: "+47 %", or in points of a share.
-func WatchedChange(s watch.Series, level, change float64) string {
+// watchedChange writes a change of a level by its size: "+47 %", or in points of a share.
+func watchedChange(s watch.Series, level, change float64) string {
 	if !quantity.Finite(change) {
 		return None
 	}
@@ -72,11 +72,11 @@ func SmallestChanges(s watch.Series, l watch.Limits) string {
 
 // dropAndRise writes changes both ways; a level that cannot drop by so much has the rise alone.
 func dropAndRise(s watch.Series, level, drop, rise float64) string {
-	up := WatchedChange(s, level, rise)
+	up := watchedChange(s, level, rise)
 	if s.Baseline == "" && drop >= level {
 		return up
 	}
-	return WatchedChange(s, level, -drop) + ", " + up
+	return watchedChange(s, level, -drop) + ", " + up
 }
 
 // FalseAlarms states how many false alarms to expect.
@@ -87,8 +87,8 @@ func FalseAlarms(perYear float64) string {
 	return fmt.Sprintf("at most %s a year on average, all series together", quantity.Count(int(math.Ceil(perYear)), "false alarm"))
 }
 
-// Route writes the hops of a path.
-func Route(hops []string) string {
+// route writes the hops of a path.
+func route(hops []string) string {
 	if len(hops) == 0 {
 		return "no hops"
 	}
@@ -136,11 +136,11 @@ func WatchEvent(e watch.Event) string {
 		s, l := *e.Series, *e.Limits
 		return fmt.Sprintf("%s: learned from %s: %s; smallest change found within 3: %s", WatchedSeries(s), quantity.Count(l.Samples, "sample"), WatchedValue(s, l.Level), SmallestChanges(s, l))
 	case watch.LevelChanged:
-		return fmt.Sprintf("CHANGED %s: %s → %s (%s)", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Before), WatchedValue(*e.Series, e.Now), WatchedChange(*e.Series, e.Before, e.Now-e.Before))
+		return fmt.Sprintf("CHANGED %s: %s → %s (%s)", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Before), WatchedValue(*e.Series, e.Now), watchedChange(*e.Series, e.Before, e.Now-e.Before))
 	case watch.LevelBack:
 		return fmt.Sprintf("BACK %s: at %s again, after %s", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Now), WatchedValue(*e.Series, e.Before))
 	case watch.RouteChanged:
-		return fmt.Sprintf("CHANGED route: %s → %s", Route(e.Was), Route(e.Route))
+		return fmt.Sprintf("CHANGED route: %s → %s", route(e.Was), route(e.Route))
 	case watch.OutageBegan:
 		if e.Failure != nil && e.Failure.Test == "" {
 			return "OUTAGE: the round could not be measured: " + watchFailure(e.Failure)
