@@ -6,7 +6,43 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 )
+
+// openFile is a file of SQLite that is open, in a folder: a run's, or a watch's.
+type openFile struct {
+	db   *sql.DB
+	lock io.Closer // nil when opened for reading
+	dir  string
+}
+
+// Dir is the folder.
+func (f *openFile) Dir() string { return f.dir }
+
+// Close releases both. A second Close does nothing.
+func (f *openFile) Close() error {
+	var err error
+	if f.db != nil {
+		err = f.db.Close()
+	}
+	if f.lock != nil {
+		err = errors.Join(err, f.lock.Close())
+	}
+	f.db, f.lock = nil, nil
+	return err
+}
+
+func (f *openFile) inTransaction(do func(*sql.Tx) error) error {
+	tx, err := f.db.Begin()
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		_ = tx.Rollback() // which a full disk has done already, and calls a mistake then
+		return err
+	}
+	return tx.Commit()
+}
 
 // inspect is the version of a file's tables, how many it has, and whether one of that name, which
 // says that the file is ours, is among them.

@@ -18,9 +18,7 @@ import (
 
 // Store is an open run.
 type Store struct {
-	db      *sql.DB
-	lock    io.Closer // nil when opened for reading
-	dir     string
+	openFile
 	version int // of its tables
 	// copied is a folder of our own with what could not be read in dir, empty
 	// usually.
@@ -141,7 +139,7 @@ func exists(dir string) error {
 }
 
 func open(dir string, write bool) (*Store, error) {
-	s := &Store{dir: dir}
+	s := &Store{openFile: openFile{dir: dir}}
 	if write {
 		lock, err := Lock(dir)
 		if err != nil {
@@ -271,22 +269,16 @@ func (s *Store) Discard() error {
 
 // Close releases the run. A second Close does nothing.
 func (s *Store) Close() error {
-	var err error
-	if s.db != nil {
-		if s.lock != nil {
-			// Nobody needs the log now, and without one the file can be read
-			// where nothing can be written. A reader or a full disk may prevent
-			// that: it stays then, and Open knows what to do.
-			_, _ = s.db.Exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE")
-		}
-		err = s.db.Close()
+	if s.db != nil && s.lock != nil {
+		// Nobody needs the log now, and without one the file can be read
+		// where nothing can be written. A reader or a full disk may prevent
+		// that: it stays then, and Open knows what to do.
+		_, _ = s.db.Exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE")
 	}
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
-	}
+	err := s.openFile.Close()
 	if s.copied != "" {
 		err = errors.Join(err, os.RemoveAll(s.copied))
 	}
-	s.db, s.lock, s.copied = nil, nil, ""
+	s.copied = ""
 	return err
 }

@@ -137,23 +137,6 @@ func create(tx *sql.Tx) error {
 	return err
 }
 
-func (s *Store) inTransaction(do func(*sql.Tx) error) error { return inTransaction(s.db, do) }
-
-func inTransaction(db *sql.DB, do func(*sql.Tx) error) error {
-	tx, err := db.Begin()
-	if err != nil {
-		return err
-	}
-	if err := do(tx); err != nil {
-		_ = tx.Rollback() // which a full disk has done already, and calls a mistake then
-		return err
-	}
-	return tx.Commit()
-}
-
-// Dir is the run's folder.
-func (s *Store) Dir() string { return s.dir }
-
 // Head reads what is known of the run.
 func (s *Store) Head() (Head, error) {
 	var head Head

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,11 +19,7 @@ const WatchFileName = "watch.sqlite"
 var ErrNoWatch = errors.New("no watch in this folder")
 
 // Watched keeps the rounds of a watch. A round is on disk when Put returns.
-type Watched struct {
-	db   *sql.DB
-	lock io.Closer // nil when opened for reading
-	dir  string
-}
+type Watched struct{ openFile }
 
 // watchVersion is that of the tables, the file's user_version.
 const watchVersion = 1
@@ -58,7 +53,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 	if err != nil {
 		return nil, head, err
 	}
-	w := &Watched{dir: dir, lock: lock}
+	w := &Watched{openFile{dir: dir, lock: lock}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
@@ -72,7 +67,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 	there, err := w.head()
 	switch {
 	case errors.Is(err, ErrNoWatch):
-		err = inTransaction(w.db, func(tx *sql.Tx) error {
+		err = w.inTransaction(func(tx *sql.Tx) error {
 			if _, err := tx.Exec(watchSchema); err != nil {
 				return err
 			}
@@ -100,7 +95,7 @@ func OpenWatch(dir string) (_ *Watched, _ watch.Head, err error) {
 	if _, err := os.Stat(file); err != nil {
 		return nil, watch.Head{}, fmt.Errorf("%s: %w (%w)", dir, ErrNoWatch, err)
 	}
-	w := &Watched{dir: dir}
+	w := &Watched{openFile{dir: dir}}
 	if w.db, err = database(file, "busy_timeout(5000)", "query_only(1)"); err != nil {
 		return nil, watch.Head{}, err
 	}
@@ -132,7 +127,7 @@ func (w *Watched) head() (head watch.Head, err error) {
 
 // Put keeps a round with what was announced of it: all of it or nothing.
 func (w *Watched) Put(_ context.Context, r watch.Round, announced []watch.Event) error {
-	err := inTransaction(w.db, func(tx *sql.Tx) error {
+	err := w.inTransaction(func(tx *sql.Tx) error {
 		if err := insert(tx, "INSERT INTO round (number, json) VALUES (?2, ?1)", r, r.Number); err != nil {
 			return err
 		}
@@ -157,20 +152,4 @@ func (w *Watched) Rounds(ctx context.Context) ([]watch.Round, error) {
 // Announced are the events that were kept, in their order.
 func (w *Watched) Announced(ctx context.Context) ([]watch.Event, error) {
 	return documents[watch.Event](ctx, w.db, "the watch in "+w.dir, "SELECT json FROM announced ORDER BY id")
-}
-
-// Dir is the folder of the watch.
-func (w *Watched) Dir() string { return w.dir }
-
-// Close releases the watch. A second Close does nothing.
-func (w *Watched) Close() error {
-	var err error
-	if w.db != nil {
-		err = w.db.Close()
-	}
-	if w.lock != nil {
-		err = errors.Join(err, w.lock.Close())
-	}
-	w.db, w.lock = nil, nil
-	return err
 }
