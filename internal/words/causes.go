@@ -217,11 +217,14 @@ func (a attribution) hop() string {
 	return a.Hop
 }
 
-func (a attribution) rate() string {
-	if a.RateBitsPerSecond == 0 {
-		return ""
+func (a attribution) rate() string { return withRate("", ", ", a.RateBitsPerSecond) }
+
+// withRate adds a rate to a text, where it is known.
+func withRate(text, between string, bitsPerSecond float64) string {
+	if bitsPerSecond > 0 {
+		return text + between + Rate(bitsPerSecond)
 	}
-	return ", " + Rate(a.RateBitsPerSecond)
+	return text
 }
 
 func (a attribution) thread(end string) string {
@@ -240,19 +243,11 @@ func (a attribution) cpu(end string) string {
 }
 
 func capText(end string, rate float64) string {
-	text := "at the " + end + "'s egress cap"
-	if rate > 0 {
-		text += " of " + Rate(rate)
-	}
-	return text
+	return withRate("at the "+end+"'s egress cap", " of ", rate)
 }
 
 func linkText(end string, rate float64) string {
-	text := "at the speed of the " + end + "'s network interface"
-	if rate > 0 {
-		text += ", " + Rate(rate)
-	}
-	return text
+	return withRate("at the speed of the "+end+"'s network interface", ", ", rate)
 }
 
 // moreFlowsHelp is the gain of more flows from which on they are a remedy.

@@ -24,11 +24,11 @@ type finding = measurement.Finding
 var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundText:       func(f finding) string { return strings.TrimSpace(f.Text) },
 	measurement.FoundTestFailed: testFailed,
-	measurement.FoundHopDied:    func(f finding) string { return cmp.Or(f.Text, noReason) },
+	measurement.FoundHopDied:    reason,
 	measurement.FoundHopDiedBefore: func(f finding) string {
-		return cmp.Or(f.Text, noReason) + ", before this trial could begin"
+		return reason(f) + ", before this trial could begin"
 	},
-	measurement.FoundBedBroke: func(f finding) string { return cmp.Or(f.Text, noReason) },
+	measurement.FoundBedBroke: reason,
 	measurement.FoundUnknownKind: func(f finding) string {
 		return fmt.Sprintf("this version cannot judge a %s test", f.Kind)
 	},
@@ -133,9 +133,9 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("the %s did not run in %.0f %% of the measured time although its CPUs had room: its process was stopped or its machine paused, or a container's CPU limit was reached", f.End, f.Standstill*100)
 	},
 
-	measurement.FoundPathFailed:   func(f finding) string { return cmp.Or(f.Text, noReason) },
+	measurement.FoundPathFailed:   reason,
 	measurement.FoundNotSwitched:  func(finding) string { return "the testbed did not switch to it" },
-	measurement.FoundNotConfirmed: func(f finding) string { return cmp.Or(f.Text, noReason) },
+	measurement.FoundNotConfirmed: reason,
 	measurement.FoundTraceFailed: func(f finding) string {
 		if f.Outer {
 			return "the trace below the tunnel failed: " + f.Text
@@ -214,13 +214,16 @@ func difference(f finding) string {
 	return text
 }
 
+// reason is what was recorded.
+func reason(f finding) string { return cmp.Or(f.Text, noReason) }
+
 func brought(f finding, what string) string {
 	return fmt.Sprintf("%d of %d %s returned a result", f.Count, f.Of, what)
 }
 
 // testFailed says why a test gave no outcome, and whether that is known.
 func testFailed(f finding) string {
-	text := cmp.Or(f.Text, noReason)
+	text := reason(f)
 	if f.Failure == "failed" {
 		text += " (unknown whether the path or the instrument failed)"
 	}

@@ -163,11 +163,7 @@ func (n Names) noCost(e result.Effect, subject, what string) string {
 
 // commonLimit is what limited both sides.
 func commonLimit(h result.CommonLimit) string {
-	text := "the " + Cause(h.Cause)
-	if h.RateBitsPerSecond > 0 {
-		text += " of " + Rate(h.RateBitsPerSecond)
-	}
-	return text
+	return withRate("the "+Cause(h.Cause), " of ", h.RateBitsPerSecond)
 }
 
 // claim is the sentence of a cost or a gain.
