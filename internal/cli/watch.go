@@ -322,14 +322,10 @@ func seriesOf(e *experiment.Experiment) int {
 type whileReached struct{ survey.List }
 
 func (l whileReached) Next(done []survey.Step) (result.TestInfo, bool) {
-	if away(done) {
+	if survey.LacksServer(done) {
 		return result.TestInfo{}, false
 	}
 	return l.List.Next(done)
-}
-
-func away(done []survey.Step) bool {
-	return slices.ContainsFunc(done, func(s survey.Step) bool { return s.NoServer != "" })
 }
 
 // measureHost measures the path to a host.
@@ -365,7 +361,7 @@ func (f *watchFlags) measureHost(to testcmd.Target, tests survey.List, run direc
 				}
 			}
 		}
-		r.Outage = away(plan.Steps()) || served > 0 && answered == 0
+		r.Outage = survey.LacksServer(plan.Steps()) || served > 0 && answered == 0
 		return r, nil
 	}
 }

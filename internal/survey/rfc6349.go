@@ -9,40 +9,40 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// EthernetOverheadBytes is what a packet takes on an Ethernet link in
+// ethernetOverheadBytes is what a packet takes on an Ethernet link in
 // addition to itself (RFC 6349, section 4.1.1): header 14, CRC 4, gap between frames 12,
 // preamble 7, start of frame 1.
-const EthernetOverheadBytes = 38
+const ethernetOverheadBytes = 38
 
-// MaximumGoodput is the maximum achievable TCP throughput in bits per second of
+// maximumGoodput is the maximum achievable TCP throughput in bits per second of
 // a link (RFC 6349, section 4.1.1): so many frames of a packet and the link's
 // own overhead a second, and so many bytes of payload in each. Unlike the RFC's
 // examples, it does not round the frames to whole ones.
-func MaximumGoodput(linkBitsPerSecond float64, packetBytes, payloadBytes, overheadBytes int) float64 {
+func maximumGoodput(linkBitsPerSecond float64, packetBytes, payloadBytes, overheadBytes int) float64 {
 	return linkBitsPerSecond * float64(payloadBytes) / float64(packetBytes+overheadBytes)
 }
 
-// TransferTime is how long a block of data takes at a rate (RFC 6349, section
+// transferTime is how long a block of data takes at a rate (RFC 6349, section
 // 4.1.2).
-func TransferTime(blockBytes, bitsPerSecond float64) measurement.Seconds {
+func transferTime(blockBytes, bitsPerSecond float64) measurement.Seconds {
 	return measurement.Seconds(blockBytes * 8 / bitsPerSecond)
 }
 
-// TransferTimeRatio is the actual transfer time over the ideal one (RFC 6349,
+// transferTimeRatio is the actual transfer time over the ideal one (RFC 6349,
 // section 4.1): 1 is ideal, 1.5 took half as long again.
-func TransferTimeRatio(actual, ideal measurement.Seconds) float64 {
+func transferTimeRatio(actual, ideal measurement.Seconds) float64 {
 	return float64(actual / ideal)
 }
 
-// TCPEfficiency is the fraction of the bytes sent that were not sent again (RFC
+// tcpEfficiency is the fraction of the bytes sent that were not sent again (RFC
 // 6349, section 4.2). The transmitted bytes include the retransmitted ones.
-func TCPEfficiency(transmittedBytes, retransmittedBytes float64) float64 {
+func tcpEfficiency(transmittedBytes, retransmittedBytes float64) float64 {
 	return (transmittedBytes - retransmittedBytes) / transmittedBytes
 }
 
-// BufferDelay is the increase of the mean round-trip time during a transfer over
-// that of the idle path, as a fraction of the latter (RFC 6349, section 4.3).
-func BufferDelay(mean, baseline measurement.Seconds) float64 {
+// relativeDelay is the buffer delay: the increase of the mean round-trip time during a
+// transfer over that of the idle path, as a fraction of the latter (RFC 6349, section 4.3).
+func relativeDelay(mean, baseline measurement.Seconds) float64 {
 	return float64((mean - baseline) / baseline)
 }
 
@@ -65,13 +65,13 @@ func Ratings(rateBitsPerSecond float64, done []Step) []result.RFC6349 {
 		compared := true
 		if rateBitsPerSecond > 0 {
 			packet, payload := packetOf(s, done)
-			r.Ideal, r.IdealSource = MaximumGoodput(rateBitsPerSecond, packet, payload, EthernetOverheadBytes), result.IdealGiven
+			r.Ideal, r.IdealSource = maximumGoodput(rateBitsPerSecond, packet, payload, ethernetOverheadBytes), result.IdealGiven
 		} else {
 			r.Ideal, compared = largestGoodput(s.Test.Spec.Direction, done)
 			r.IdealSource = result.IdealMeasured
 		}
 		if compared {
-			r.TransferTimeRatio = finite(TransferTimeRatio(TransferTime(blockBytes, goodput), TransferTime(blockBytes, r.Ideal)))
+			r.TransferTimeRatio = finite(transferTimeRatio(transferTime(blockBytes, goodput), transferTime(blockBytes, r.Ideal)))
 		}
 		r.TCPEfficiency = efficiency(s.Trial.Outcome)
 		r.BufferDelay = bufferDelay(s.Trial.Outcome, idleRTT(done))
@@ -133,14 +133,14 @@ func efficiency(o measurement.Outcome) *float64 {
 		sent += float64(f.SentBytes)
 		again += float64(f.Final.Retransmits) * float64(f.Final.MSS)
 	}
-	return finite(TCPEfficiency(sent+again, again))
+	return finite(tcpEfficiency(sent+again, again))
 }
 
 // bufferDelay is over the round trip of the idle path. Without one, it is over the smallest
 // of the transfer itself, which is too short where both ends are on one host.
 func bufferDelay(o measurement.Outcome, idle measurement.Seconds) *float64 {
 	if mean, ok := o.Metrics["tcp_rtt_mean_seconds"]; ok && idle > 0 {
-		return finite(max(BufferDelay(measurement.Seconds(mean), idle), 0))
+		return finite(max(relativeDelay(measurement.Seconds(mean), idle), 0))
 	}
 	if v, ok := o.Metrics["buffer_delay_fraction"]; ok {
 		return finite(v)

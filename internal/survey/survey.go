@@ -37,9 +37,9 @@ type Options struct {
 	Duration measurement.Seconds
 }
 
-// Gain is how much more goodput further flows must bring, as a fraction, for
+// gain is how much more goodput further flows must bring, as a fraction, for
 // the search for the number of flows to go on.
-const Gain = 0.1
+const gain = 0.1
 
 // ladder is the numbers of flows that the search tries: with a factor of four,
 // three short tests reach what one CPU per flow can use.
@@ -80,7 +80,7 @@ func (o Options) Left(done []Step) (left []result.TestInfo) {
 			return left
 		}
 		left = append(left, test)
-		_, best, _ := Fill(sofar)
+		_, best, _ := fill(sofar)
 		hopeful := Step{Test: test}
 		hopeful.Trial.Gate.Passed = true
 		hopeful.Trial.Metrics = measurement.Metrics{goodputName: 1 + 2*best}
@@ -88,16 +88,16 @@ func (o Options) Left(done []Step) (left []result.TestInfo) {
 	}
 }
 
-// Fill is how many flows fill the path: the fewest of the search beyond which
-// more did not bring Gain more. Goodput is theirs in bits per second; over says
+// fill is how many flows fill the path: the fewest of the search beyond which
+// more did not bring gain more. Goodput is theirs in bits per second; over says
 // that the search has ended. It is 0 flows when no TCP test counted.
-func Fill(done []Step) (flows int, goodput float64, over bool) {
+func fill(done []Step) (flows int, goodput float64, over bool) {
 	for _, n := range ladder() {
 		s, ok := find(done, flowsName(n))
 		if !ok {
 			return flows, goodput, false
 		}
-		if !s.counts() || s.Trial.Metrics[goodputName] <= (1+Gain)*goodput {
+		if !s.counts() || s.Trial.Metrics[goodputName] <= (1+gain)*goodput {
 			return flows, goodput, true
 		}
 		flows, goodput = n, s.Trial.Metrics[goodputName]
@@ -108,7 +108,7 @@ func Fill(done []Step) (flows int, goodput float64, over bool) {
 // FillReason says in words why the search ended where it did, empty when there
 // was none.
 func FillReason(done []Step) string {
-	flows, goodput, over := Fill(done)
+	flows, goodput, over := fill(done)
 	if !over || flows == 0 {
 		return ""
 	}
@@ -135,13 +135,9 @@ func find(done []Step, name string) (Step, bool) {
 	return Step{}, false
 }
 
-func noServer(done []Step) bool {
-	for _, s := range done {
-		if s.NoServer != "" {
-			return true
-		}
-	}
-	return false
+// LacksServer says that a test found no server that can be used.
+func LacksServer(done []Step) bool {
+	return slices.ContainsFunc(done, func(s Step) bool { return s.NoServer != "" })
 }
 
 // Unserved is the first test that found no server, unless another test used it: of a profile,
@@ -182,7 +178,7 @@ func (o Options) latency(done []Step) []result.TestInfo {
 	var wanted []result.TestInfo
 	for _, way := range ways {
 		s, did := find(done, way.Name)
-		if !did && noServer(done) && !needsNoServer(way.Spec.Kind) {
+		if !did && LacksServer(done) && !needsNoServer(way.Spec.Kind) {
 			continue
 		}
 		if wanted = append(wanted, way); !did || s.counts() {
@@ -194,7 +190,7 @@ func (o Options) latency(done []Step) []result.TestInfo {
 
 // search is a single flow, and then more flows for as long as they bring more.
 func (o Options) search(done []Step) []result.TestInfo {
-	if _, _, over := Fill(done); over || noServer(done) {
+	if _, _, over := fill(done); over || LacksServer(done) {
 		return nil
 	}
 	for _, n := range ladder() {
@@ -210,16 +206,16 @@ func (o Options) search(done []Step) []result.TestInfo {
 }
 
 func (o Options) back(done []Step) []result.TestInfo {
-	flows, _, _ := Fill(done)
-	if flows == 0 || noServer(done) {
+	flows, _, _ := fill(done)
+	if flows == 0 || LacksServer(done) {
 		return nil
 	}
 	return []result.TestInfo{streams(flows, measurement.Receive, o.durationOr(2), 1)}
 }
 
 func (o Options) load(done []Step) []result.TestInfo {
-	flows, _, _ := Fill(done)
-	if flows == 0 || noServer(done) {
+	flows, _, _ := fill(done)
+	if flows == 0 || LacksServer(done) {
 		return nil
 	}
 	over := measurement.OverUDP
@@ -233,8 +229,8 @@ func (o Options) load(done []Step) []result.TestInfo {
 
 // udp looks for loss where the path has room: at half of what TCP reached.
 func (o Options) udp(done []Step) []result.TestInfo {
-	flows, goodput, _ := Fill(done)
-	if flows == 0 || noServer(done) {
+	flows, goodput, _ := fill(done)
+	if flows == 0 || LacksServer(done) {
 		return nil
 	}
 	return []result.TestInfo{{Name: "udp", Title: "UDP", Spec: measurement.Spec{

@@ -94,7 +94,7 @@ func TestSequence(t *testing.T) {
 			if got := strings.Join(names, " "); got != c.want {
 				t.Errorf("tests\n%s, want\n%s", got, c.want)
 			}
-			if flows, _, _ := Fill(done); flows != c.flows {
+			if flows, _, _ := fill(done); flows != c.flows {
 				t.Errorf("%d flows, want %d", flows, c.flows)
 			}
 			if got := FillReason(done); got != c.reason {

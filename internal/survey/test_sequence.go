@@ -106,9 +106,9 @@ func (p *Plan) further() []experiment.PlannedTrial {
 // that one of its tests could not use.
 func (p *Plan) unserved() bool {
 	if _, profile := p.sequence.(Options); profile {
-		return noServer(p.steps)
+		return LacksServer(p.steps)
 	}
-	return noServer(p.steps) && !slices.ContainsFunc(p.steps, func(s Step) bool { return s.counts() && !needsNoServer(s.Test.Spec.Kind) })
+	return LacksServer(p.steps) && !slices.ContainsFunc(p.steps, func(s Step) bool { return s.counts() && !needsNoServer(s.Test.Spec.Kind) })
 }
 
 func (p *Plan) planned(block, order int, test result.TestInfo) experiment.PlannedTrial {

@@ -9,7 +9,7 @@ import (
 // explain changes one thing where it cannot be told what limited one flow. What more
 // flows bring, the search has mostly tried.
 func (o Options) explain(done []Step) []result.TestInfo {
-	if s, ok := find(done, flowsName(1)); !ok || !s.counts() || noServer(done) {
+	if s, ok := find(done, flowsName(1)); !ok || !s.counts() || LacksServer(done) {
 		return nil
 	}
 	return variations(done, func(test string) bool { return test == flowsName(1) })
@@ -45,7 +45,7 @@ func (e Explained) Next(done []Step) (result.TestInfo, bool) {
 	if len(done) < len(e.List) {
 		return e.List.Next(done)
 	}
-	if further := variations(done, func(string) bool { return true }); len(further) > 0 && !noServer(done) {
+	if further := variations(done, func(string) bool { return true }); len(further) > 0 && !LacksServer(done) {
 		return further[0], true
 	}
 	return result.TestInfo{}, false
