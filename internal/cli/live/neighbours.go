@@ -19,35 +19,21 @@ type Neighbours struct {
 	known    int // who had come when since was asked last
 }
 
-// joinNeighbours tells the other runs of this one, of an experiment of that name.
-func joinNeighbours(head *store.Head, experiment string, show *Progress) *Neighbours {
+// WatchMachine notes what else this machine does while a run of an experiment is measured, and
+// tells other runs of this one. The caller leaves.
+func WatchMachine(head *store.Head, experiment string, show *Progress) *Neighbours {
 	n := &Neighbours{head: head, show: show}
 	var err error
 	if n.presence, err = neighbour.Join(neighbour.Run{Experiment: experiment, Started: head.Started}); err != nil {
 		n.note(fmt.Sprintf("Whether other runs were under way on this machine at the same time is not known: %v.", err))
-		return n
 	}
 	n.Look()
+	if runnable, cpus, stolen, err := hostinfo.OthersLoad(); err == nil {
+		if warning := words.LoadedMachine(runnable, cpus, stolen); warning != "" {
+			n.note(warning)
+		}
+	}
 	return n
-}
-
-// WatchMachine notes what else this machine does while a run is measured. The caller leaves.
-func WatchMachine(head *store.Head, name string, show *Progress) *Neighbours {
-	others := joinNeighbours(head, name, show)
-	if warning := loadWarning(); warning != "" && head.Note(warning) {
-		show.Facts([]string{warning})
-	}
-	return others
-}
-
-// loadWarning says that others use this machine, empty where they do not or it is not
-// known.
-func loadWarning() string {
-	runnable, cpus, stolen, err := hostinfo.OthersLoad()
-	if err != nil {
-		return ""
-	}
-	return words.LoadedMachine(runnable, cpus, stolen)
 }
 
 // Look notes who has come, and says whether anybody has.

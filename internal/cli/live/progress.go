@@ -69,7 +69,7 @@ func (p *Progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 		Left: start.Expected * measurement.Seconds(1-float64(stored)/float64(max(len(plan.Trials), 1))),
 	})
 	if fewest := analysis.FewestBlocks(); e.Blocks < fewest {
-		p.publish(event.Event{Code: event.Warning, Text: words.BlocksToClaim(e.Blocks, fewest, runner.Comparisons(e))})
+		Publish(p.Stream, event.Event{Code: event.Warning, Text: words.BlocksToClaim(e.Blocks, fewest, runner.Comparisons(e))})
 	}
 }
 
@@ -81,7 +81,7 @@ func (p *Progress) BeginTests(start event.RunStart) {
 // Facts tells sentences on the run, such as what the testbed could not do as wished.
 func (p *Progress) Facts(facts []string) {
 	for _, fact := range facts {
-		p.publish(event.Event{Code: event.Note, Text: fact})
+		Publish(p.Stream, event.Event{Code: event.Note, Text: fact})
 	}
 }
 
@@ -111,12 +111,10 @@ func (p *Progress) Ended(why error) {
 	if why != nil {
 		end.Why = why.Error()
 	}
-	p.publish(event.Event{Code: event.RunEnded, End: end})
+	Publish(p.Stream, event.Event{Code: event.RunEnded, End: end})
 }
 
-// publish publishes what is no step of the runner, with where the run is.
-func (p *Progress) publish(e event.Event) { Publish(p.Stream, e) }
-
+// Publish publishes what is no step of the runner, with where the run is.
 func Publish(stream *event.Stream, e event.Event) {
 	e.Done, e.Planned, e.Left = stream.Progress()
 	stream.Publish(e)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/event"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -185,13 +184,4 @@ func (l *Line) Clear() {
 		l.above = 0
 	}
 	fmt.Fprint(l.w, "\r\x1b[J")
-}
-
-// Value is what a running test shows of itself at the end of a line, empty when
-// nothing.
-func Value(throughputBitsPerSecond float64, rtt measurement.Seconds) string {
-	if text := words.Live(throughputBitsPerSecond, rtt); text != "" {
-		return "  " + text
-	}
-	return ""
 }

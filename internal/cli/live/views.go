@@ -76,9 +76,11 @@ func (f Flags) Open(ctx context.Context, s *base.Streams, json bool) (_ *Views, 
 		v.ending = append(v.ending, file.Close)
 	}
 	if f.prometheus != "" {
-		if err := v.expose(ctx, s, f.prometheus); err != nil {
+		end, err := Expose(ctx, s, f.prometheus, func(ctx context.Context, at net.Listener) error { return metrics.ServeRun(ctx, at, v.Stream.State) })
+		if err != nil {
 			return nil, err
 		}
+		v.ending = append(v.ending, end)
 	}
 	if f.ui != "" {
 		if v.page, err = ui.Listen(ctx, ui.Options{Address: f.ui, Stream: v.Stream}); err != nil {
@@ -106,16 +108,6 @@ func (v *Views) write(ctx context.Context, w io.Writer, hurry func() error) {
 			return errors.New("write the events: nobody read all of them")
 		}
 	})
-}
-
-// expose has Prometheus see the run until the stream is closed.
-func (v *Views) expose(ctx context.Context, s *base.Streams, address string) error {
-	end, err := Expose(ctx, s, address, func(ctx context.Context, at net.Listener) error { return metrics.ServeRun(ctx, at, v.Stream.State) })
-	if err != nil {
-		return err
-	}
-	v.ending = append(v.ending, end)
-	return nil
 }
 
 // Expose has metrics served at an address, which is told, until end is called.

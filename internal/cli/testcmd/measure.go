@@ -223,7 +223,7 @@ func (r *hostRun) event(e runner.Event) {
 			now = *e.Live
 		}
 		r.head.Planned = e.Planned
-		r.live.Draw(fmt.Sprintf("  %s left  %s%s", words.Clock(e.Left-now.Elapsed.Duration()), title, live.Value(now.Throughput, now.RTT)))
+		r.live.Draw(fmt.Sprintf("  %s left  %s  %s", words.Clock(e.Left-now.Elapsed.Duration()), title, words.Live(now.Throughput, now.RTT)))
 		return
 	}
 	r.live.Clear()
