@@ -104,12 +104,15 @@ func printPublished(w io.Writer, data *result.PublishedData) error {
 }
 
 func printSetting(w io.Writer, s result.PublishedSetting) {
-	var how []string
-	for _, part := range []string{s.Tool, flowsText(s.Flows), durationText(s.Duration), s.Encapsulation, s.Machine} {
-		if part != "" {
-			how = append(how, part)
-		}
+	how := []string{s.Tool}
+	if s.Flows > 0 {
+		how = append(how, quantity.Count(s.Flows, "flow"))
 	}
+	if s.Duration > 0 {
+		how = append(how, words.Time(s.Duration))
+	}
+	how = append(how, s.Encapsulation, s.Machine)
+	how = slices.DeleteFunc(how, func(part string) bool { return part == "" })
 	row := func(metric, printed, of, note string) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Path, strings.Join(how, ", "), metric, printed, of, note)
 	}
@@ -125,33 +128,13 @@ func printSetting(w io.Writer, s result.PublishedSetting) {
 		row(f.Label, f.Printed, ofText(f), f.Note)
 	}
 	if len(readings) > 0 {
-		values := s.Readings(readings[0].Metric)
+		values, noSamples := s.Readings(readings[0].Metric), ""
+		if note, ok := analysis.ReadingsNote(values); ok {
+			noSamples = words.Names{}.Note(note)
+		}
 		row(readings[0].Label, quantity.Format(slices.Min(values), readings[0].Unit)+" to "+quantity.Format(slices.Max(values), readings[0].Unit),
-			fmt.Sprintf("%d readings", len(values)), readingsText(values))
+			fmt.Sprintf("%d readings", len(values)), noSamples)
 	}
-}
-
-// readingsText says why the readings of one run are no samples.
-func readingsText(values []float64) string {
-	note, ok := analysis.ReadingsNote(values)
-	if !ok {
-		return ""
-	}
-	return words.Names{}.Note(note)
-}
-
-func flowsText(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return quantity.Count(n, "flow")
-}
-
-func durationText(d measurement.Seconds) string {
-	if d == 0 {
-		return ""
-	}
-	return words.Time(d)
 }
 
 // ofText says which end and run a number is of.
