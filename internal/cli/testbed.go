@@ -15,7 +15,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/live"
-	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -119,12 +118,6 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 	watched.DefineEvents(c.Flags())
 	base.Complete(c, "experiment", completeExperiments)
 	return c
-}
-
-// tellFinding publishes a finding, as a fault where nothing can be measured before it is put right.
-func tellFinding(tell live.Steps, f testbed.Finding) {
-	codes := map[testbed.Severity]event.Code{testbed.Wrong: event.Fault, testbed.Warning: event.Warning, testbed.Note: event.Note}
-	tell.Tell(codes[f.Severity], f.String())
 }
 
 // completeYAML completes the name of a YAML file.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -52,8 +53,10 @@ type checked struct {
 	tell      live.Steps
 }
 
-// found tells a finding and returns it.
+// found tells a finding, as a fault where nothing can be measured before it is put right, and
+// returns it.
 func (c checked) found(f testbed.Finding) testbed.Finding {
-	tellFinding(c.tell, f)
+	codes := map[testbed.Severity]event.Code{testbed.Wrong: event.Fault, testbed.Warning: event.Warning, testbed.Note: event.Note}
+	c.tell.Tell(codes[f.Severity], f.String())
 	return f
 }

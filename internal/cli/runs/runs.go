@@ -39,12 +39,13 @@ func Open(dir string) (*store.Store, error) {
 
 // Load reads a run from its folder, from the stored trials if they are
 // there, or from a result.json.
-func Load(ctx context.Context, arg string) (*result.Result, error) {
+func Load(ctx context.Context, arg string) (_ *result.Result, err error) {
 	path := arg
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		st, err := store.Open(arg)
 		if err == nil {
-			return storedResult(ctx, st)
+			defer func() { err = errors.Join(err, st.Close()) }()
+			return Analyse(ctx, st, nil)
 		}
 		path = filepath.Join(arg, ResultFile)
 		if _, missing := os.Stat(path); missing != nil || !errors.Is(err, store.ErrNoRun) {
@@ -72,11 +73,6 @@ func Read(path string) (*result.Result, error) {
 		analysis.Upgrade(r)
 	}
 	return r, nil
-}
-
-func storedResult(ctx context.Context, st *store.Store) (_ *result.Result, err error) {
-	defer func() { err = errors.Join(err, st.Close()) }()
-	return Analyse(ctx, st, nil)
 }
 
 // Analyse makes the result of a stored run.
