@@ -133,9 +133,8 @@ func TestFlagErrors(t *testing.T) {
 		"results a b":                `hopbench results does not take "b"`,
 		"watch routing-aplliance":    `did you mean "routing-appliance"?`,
 	} {
-		var out, err bytes.Buffer
-		status := Main(strings.Fields(line), nil, &out, &err)
-		if text := err.String(); status != base.ExitUsage || !strings.Contains(text, want) || strings.Contains(text, "strconv") {
+		status, _, text := command(t, strings.Fields(line)...)
+		if status != base.ExitUsage || !strings.Contains(text, want) || strings.Contains(text, "strconv") {
 			t.Errorf("%s: status %d, %q; want %q", line, status, text, want)
 		}
 	}
@@ -157,27 +156,25 @@ func TestFlagErrors(t *testing.T) {
 		"test 127.0.0.1:1 --token-file secret-tokn":                      "did you mean secret-token?",
 		"run routing-appliance --testbed sub/office.yaml/not-a-folder-x": "not a directory",
 	} {
-		var out, err bytes.Buffer
-		if status := Main(strings.Fields(line), nil, &out, &err); status != base.ExitUsage || !strings.Contains(err.String(), want) || strings.Contains(err.String(), "?;") {
-			t.Errorf("%s: status %d, %q; want %q", line, status, err.String(), want)
+		if status, _, text := command(t, strings.Fields(line)...); status != base.ExitUsage || !strings.Contains(text, want) || strings.Contains(text, "?;") {
+			t.Errorf("%s: status %d, %q; want %q", line, status, text, want)
 		}
 	}
 	for _, line := range []string{"--version", "-v", "version"} {
-		var out, err bytes.Buffer
-		if status := Main([]string{line}, nil, &out, &err); status != base.ExitDone || !strings.HasPrefix(out.String(), "hopbench ") || !strings.Contains(out.String(), "result format") {
-			t.Errorf("%s: status %d, %q %q", line, status, out.String(), err.String())
+		if status, out, problems := command(t, line); status != base.ExitDone || !strings.HasPrefix(out, "hopbench ") || !strings.Contains(out, "result format") {
+			t.Errorf("%s: status %d, %q %q", line, status, out, problems)
 		}
 	}
-	var out, err bytes.Buffer
 	var built struct {
 		Version, Go, OS, Arch string
 		Formats               map[string]string
 	}
-	if status := Main([]string{"version", "--json"}, nil, &out, &err); status != base.ExitDone {
-		t.Fatalf("version --json: status %d, %s", status, err.String())
+	status, out, problems := command(t, "version", "--json")
+	if status != base.ExitDone {
+		t.Fatalf("version --json: status %d, %s", status, problems)
 	}
-	testutil.OK(t, json.Unmarshal(out.Bytes(), &built))
+	testutil.OK(t, json.Unmarshal([]byte(out), &built))
 	if built.Version == "" || built.Go != runtime.Version() || built.OS != runtime.GOOS || built.Arch != runtime.GOARCH || built.Formats["result"] != result.Format {
-		t.Errorf("version --json: %s", out.String())
+		t.Errorf("version --json: %s", out)
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"os"
@@ -77,16 +76,16 @@ func TestLabListGoesOn(t *testing.T) {
 			}
 		})
 	}
-	var out, said bytes.Buffer
-	if status := Main([]string{"lab", "list"}, os.Stdin, &out, &said); status != base.ExitFailed {
+	status, out, said := command(t, "lab", "list")
+	if status != base.ExitFailed {
 		t.Errorf("status %d", status)
 	}
-	if !strings.Contains(out.String(), "c-good: vm1 vm2\n") {
-		t.Errorf("the good lab is not in %q, but: %s", out.String(), said.String())
+	if !strings.Contains(out, "c-good: vm1 vm2\n") {
+		t.Errorf("the good lab is not in %q, but: %s", out, said)
 	}
 	for _, want := range []string{"lab a-hangs-up: ", "lab b-stopped does not answer"} {
-		if !strings.Contains(said.String(), want) {
-			t.Errorf("no %q in %s", want, said.String())
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %s", want, said)
 		}
 	}
 }

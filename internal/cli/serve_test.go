@@ -38,9 +38,8 @@ func TestOneOffServesOneClient(t *testing.T) {
 	var log bytes.Buffer
 	copied := make(chan error, 1)
 	go func() { _, err := io.Copy(&log, r); copied <- err }()
-	var out, progress bytes.Buffer
-	if status := Main([]string{"test", address[1], "--only", "rr", "-t", "0.1"}, os.Stdin, &out, &progress); status != base.ExitDone {
-		t.Errorf("status %d: %s%s", status, &out, &progress)
+	if status, out, progress := command(t, "test", address[1], "--only", "rr", "-t", "0.1"); status != base.ExitDone {
+		t.Errorf("status %d: %s%s", status, out, progress)
 	}
 	if status := <-done; status != base.ExitDone {
 		t.Errorf("the server ends with status %d", status)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -51,9 +50,8 @@ func TestTestbedKinds(t *testing.T) {
 			t.Errorf("%s: a run builds it: %v; there is a file to start with: %v", name, k.build != nil, k.start != nil)
 			continue
 		}
-		var out, problems bytes.Buffer
-		if status := Main([]string{"testbed", "show", name}, nil, &out, &problems); status != base.ExitDone || out.String() != k.start() {
-			t.Errorf("testbed show %s: status %d: %s%s", name, status, out.String(), problems.String())
+		if status, out, problems := command(t, "testbed", "show", name); status != base.ExitDone || out != k.start() {
+			t.Errorf("testbed show %s: status %d: %s%s", name, status, out, problems)
 		}
 	}
 	for _, k := range testbedKinds() {
@@ -61,9 +59,8 @@ func TestTestbedKinds(t *testing.T) {
 			t.Errorf("no file can have kind: %s", k.name)
 		}
 	}
-	var out, problems bytes.Buffer
-	if status := Main([]string{"testbed", "show", result.TestbedLab}, nil, &out, &problems); status != base.ExitUsage || !strings.Contains(problems.String(), kind.Either(inventory.Kinds())) {
-		t.Errorf("a lab has no file: status %d: %s%s", status, out.String(), problems.String())
+	if status, out, problems := command(t, "testbed", "show", result.TestbedLab); status != base.ExitUsage || !strings.Contains(problems, kind.Either(inventory.Kinds())) {
+		t.Errorf("a lab has no file: status %d: %s%s", status, out, problems)
 	}
 }
 
@@ -78,13 +75,13 @@ broker: {join_file: office.join}
 endpoints: {vm1: {reach: "fleet://role=client"}, vm2: {reach: "fleet://role=server"}}
 paths: {direct: {to: 10.0.0.0/24}}
 `), 0o600))
-	var out, err bytes.Buffer
-	if status := Main([]string{"testbed", "join", file, "--nats", "tls://nats-1,tls://nats-2:4300"}, nil, &out, &err); status != base.ExitDone {
-		t.Errorf("status %d, %s", status, err.String())
+	status, out, problems := command(t, "testbed", "join", file, "--nats", "tls://nats-1,tls://nats-2:4300")
+	if status != base.ExitDone {
+		t.Errorf("status %d, %s", status, problems)
 	}
 	for _, want := range []string{"--join tls://nats-1:4222,tls://nats-2:4300 ", "auth_callout { issuer: A", "users: [ { nkey: U"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%s lacks %q", out.String(), want)
+		if !strings.Contains(out, want) {
+			t.Errorf("%s lacks %q", out, want)
 		}
 	}
 	for _, c := range []struct {
@@ -95,9 +92,8 @@ paths: {direct: {to: 10.0.0.0/24}}
 		{[]string{"testbed", "join", file}, "was made for another broker"},
 		{[]string{"run", "aa-null", "--nats", "tls://nats-1", "--out", filepath.Join(t.TempDir(), "run")}, "--nats is for fleets"},
 	} {
-		err.Reset()
-		if status := Main(c.args, nil, &out, &err); status == base.ExitDone || !strings.Contains(err.String(), c.want) {
-			t.Errorf("%v: status %d, %s", c.args, status, err.String())
+		if status, _, problems := command(t, c.args...); status == base.ExitDone || !strings.Contains(problems, c.want) {
+			t.Errorf("%v: status %d, %s", c.args, status, problems)
 		}
 	}
 }
