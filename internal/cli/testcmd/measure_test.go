@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -46,15 +45,35 @@ func measuredOn(t *testing.T, ctx context.Context, stream *event.Stream, line st
 	testutil.OK(t, err)
 	to, err := f.target("127.0.0.1:9", f.Port)
 	testutil.OK(t, err)
+	f.stream = stream
+	return measuredTo(t, ctx, f, to, run)
+}
+
+// measuredTo is measured, of a host and with flags that were read.
+func measuredTo(t *testing.T, ctx context.Context, f *testFlags, to Target, run direct.RunFunc) (stdout, stderr string, err error) {
+	t.Helper()
 	kinds, err := f.chooseKinds()
 	testutil.OK(t, err)
 	todo, err := f.sequence(kinds)
 	testutil.OK(t, err)
-	f.stream = stream
 	var out, errors bytes.Buffer
 	err = measureHost(ctx, base.Streams{Out: &out, Err: &errors}, f, to, todo, run)
 	return out.String(), errors.String(), err
 }
+
+// failing is a path on which every test fails.
+func failing(err error) direct.RunFunc {
+	return func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
+		return measurement.Outcome{}, err
+	}
+}
+
+// Why a server cannot be used: nothing listens, nothing answers, or another program does.
+var (
+	errRefused   = &probe.Error{Op: "connect", Reason: probe.Refused, Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	errSilent    = &probe.Error{Op: "connect", Reason: probe.TimedOut, Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}}
+	errMalformed = &probe.Error{Op: "connect", Reason: probe.Protocol, Err: protocol.ErrMalformed}
+)
 
 func TestProfileInText(t *testing.T) {
 	out, progress, err := measured(t, t.Context(), "", directtest.Path)
@@ -122,18 +141,16 @@ func TestProfileGoesOnAfterAFailure(t *testing.T) {
 }
 
 func TestNoServerEndsWhatNeedsOne(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	silent := &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	mute := fmt.Errorf("%w (%w)", protocol.ErrNoServer, os.ErrDeadlineExceeded)
 	for name, c := range map[string]struct {
 		err  error
 		says string // "" does not end it
 	}{
 		"a silent program": {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what answers at that port is not a hopbench serve"},
-		"nothing listens":  {&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run hopbench serve"},
-		"nothing answers":  {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: silent}, "any firewall between"},
+		"nothing listens":  {errRefused, "run hopbench serve"},
+		"nothing answers":  {errSilent, "any firewall between"},
 		"another token":    {&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the tokens differ")}, "give --token-file"},
-		"another program":  {&probe.Error{Op: "connect", Reason: probe.Protocol, Err: protocol.ErrMalformed}, "add --iperf3"},
+		"another program":  {errMalformed, "add --iperf3"},
 		"UDP is refused":   {&probe.Error{Op: "udp", Reason: probe.Refused, Err: &net.OpError{Op: "read", Net: "udp", Err: syscall.ECONNREFUSED}}, ""},
 		"one kind refused": {&probe.Error{Op: "x", Reason: probe.Unsupported, Err: errors.New("it has none")}, ""},
 	} {
@@ -158,19 +175,16 @@ func TestNoServerEndsWhatNeedsOne(t *testing.T) {
 
 // Whoever asks a stock server is not told to.
 func TestNoStockServer(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	mute := fmt.Errorf("%w (%w)", iperf3.ErrNoServer, os.ErrDeadlineExceeded)
 	for _, c := range []struct {
 		err  *probe.Error
 		says string
 	}{
-		{&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run iperf3 -s"},
+		{errRefused, "run iperf3 -s"},
 		{&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what answers at that port is not an iperf3"},
 		{&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("no")}, "--iperf3-open"},
 	} {
-		out, _, err := measured(t, t.Context(), "--iperf3 -P 1", func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
-			return measurement.Outcome{}, c.err
-		})
+		out, _, err := measured(t, t.Context(), "--iperf3 -P 1", failing(c.err))
 		// Its row has the reason, which no note repeats.
 		if err == nil || !strings.Contains(out, c.says) || strings.Contains(out, "add --iperf3") || strings.Count(out, c.err.Error()[:15]) != 1 {
 			t.Errorf("%v: %v\n%s", c.err, err, out)
@@ -182,37 +196,28 @@ func TestNoStockServer(t *testing.T) {
 // on loopback is at 127.0.0.1, and localhost is ::1 first.
 func TestNameWithAddressesOfBothVersions(t *testing.T) {
 	v6, v4 := netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.1")
-	refused := &probe.Error{Op: "connect", Reason: probe.Refused, Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
-	mute := &probe.Error{Op: "connect", Reason: probe.Protocol, Err: protocol.ErrMalformed}
 	for _, c := range []struct {
 		line  string
 		err   error
 		first netip.Addr
 		says  string
 	}{
-		{"--only rr", refused, v6, "The tests went to ::1; a.name has the address 127.0.0.1, too, which -4 uses."},
-		{"--only rr", refused, v4, "The tests went to 127.0.0.1; a.name has the address ::1, too, which -6 uses."},
-		{"--only rr -6", refused, v6, ""},
-		{"--only rr", mute, v6, ""},
+		{"--only rr", errRefused, v6, "The tests went to ::1; a.name has the address 127.0.0.1, too, which -4 uses."},
+		{"--only rr", errRefused, v4, "The tests went to 127.0.0.1; a.name has the address ::1, too, which -6 uses."},
+		{"--only rr -6", errRefused, v6, ""},
+		{"--only rr", errMalformed, v6, ""},
 	} {
 		f, err := parse(t, c.line)
 		testutil.OK(t, err)
 		f.lookUp = func(_ context.Context, network, _ string) ([]netip.Addr, error) {
 			return map[string][]netip.Addr{"ip": {c.first}, "ip4": {v4}, "ip6": {v6}}[network], nil
 		}
-		kinds, err := f.chooseKinds()
-		testutil.OK(t, err)
-		todo, err := f.sequence(kinds)
-		testutil.OK(t, err)
 		f.stream = event.NewStream()
-		var out bytes.Buffer
-		err = measureHost(t.Context(), base.Streams{Out: &out, Err: io.Discard}, f, Target{"a.name", 9}, todo, func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
-			return measurement.Outcome{}, c.err
-		})
+		out, _, err := measuredTo(t, t.Context(), f, Target{"a.name", 9}, failing(c.err))
 		f.stream.Close()
-		said := strings.Join(strings.Fields(out.String()), " ")
+		said := strings.Join(strings.Fields(out), " ")
 		if err == nil || !strings.Contains(said, "No server could be used at a.name") || !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "The tests went to") {
-			t.Errorf("%s, %v: %v\n%s", c.line, c.first, err, out.String())
+			t.Errorf("%s, %v: %v\n%s", c.line, c.first, err, out)
 		}
 	}
 }
@@ -221,9 +226,8 @@ func TestNameWithAddressesOfBothVersions(t *testing.T) {
 func TestTokenThatTheServerDoesNotHave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	testutil.OK(t, os.WriteFile(file, []byte("secret"), 0o600))
-	out, _, err := measured(t, t.Context(), "--only rr --token-file "+file, func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
-		return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the two ends do not share the same token")}
-	})
+	differ := &probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the two ends do not share the same token")}
+	out, _, err := measured(t, t.Context(), "--only rr --token-file "+file, failing(differ))
 	if said := strings.Join(strings.Fields(out), " "); err == nil || !strings.Contains(said, "or it has none") || !strings.Contains(said, base.TokenFileEnv) {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -232,12 +236,11 @@ func TestTokenThatTheServerDoesNotHave(t *testing.T) {
 // A test that could not connect where another did is repeated with it, and no server is said
 // to be missing.
 func TestOneTestThatCouldNotConnect(t *testing.T) {
-	silent := &probe.Error{Op: "connect", Reason: probe.TimedOut, Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}}
 	failed := false
 	out, _, err := measured(t, t.Context(), "--only tcp,rr --blocks 6", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 		if !failed {
 			failed = true
-			return measurement.Outcome{}, silent
+			return measurement.Outcome{}, errSilent
 		}
 		return directtest.Path(ctx, r, progress)
 	})
@@ -248,15 +251,14 @@ func TestOneTestThatCouldNotConnect(t *testing.T) {
 
 // What to do is of the server that the test needs, whatever others of the command line need.
 func TestNoServerOfTheTest(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, c := range []struct {
 		line      string
 		err       *probe.Error
 		says, not string
 	}{
 		{"--ftp-server h --ftp-path f", &probe.Error{Op: "log in", Reason: probe.Unauthorized, Err: errors.New("530")}, "--ftp-user", "token"},
-		{"--ftp-server h --ftp-path f", &probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "start the FTP server", "hopbench serve"},
-		{"--only rr,tcp --iperf3", &probe.Error{Op: "connect", Reason: probe.Protocol, Err: protocol.ErrMalformed}, "is not a hopbench serve of this version, which rr needs", "not an iperf3"},
+		{"--ftp-server h --ftp-path f", errRefused, "start the FTP server", "hopbench serve"},
+		{"--only rr,tcp --iperf3", errMalformed, "is not a hopbench serve of this version, which rr needs", "not an iperf3"},
 	} {
 		out, _, err := measured(t, t.Context(), c.line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 			if r.Spec.Kind == measurement.TCP {

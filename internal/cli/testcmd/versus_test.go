@@ -6,15 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
@@ -261,7 +258,6 @@ func TestInterruptedComparison(t *testing.T) {
 
 // Without a server there is nothing to compare, unless it is the path that fails later.
 func TestComparisonNeedsAServerAtEachEnd(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, from := range []int{1, 2} {
 		ran := 0
 		out, _, err := versusMeasured(t, t.Context(), "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
@@ -270,7 +266,7 @@ func TestComparisonNeedsAServerAtEachEnd(t *testing.T) {
 			}
 			ran++
 			if r.Target.Addr() == third && int(r.ID[2]-'0') >= from {
-				return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}
+				return measurement.Outcome{}, errRefused
 			}
 			return directtest.Path(ctx, r, progress)
 		})
@@ -302,9 +298,7 @@ func TestWaysThatAreOnePath(t *testing.T) {
 		"--versus device=nosuchdevice0":   "no network interface of this host",
 		"--versus [::1]:9,bind=127.0.0.1": "find an address of ::1 to which 127.0.0.1 can send",
 	} {
-		_, _, err := versusMeasured(t, t.Context(), line, func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
-			return measurement.Outcome{}, fmt.Errorf("something was sent")
-		})
+		_, _, err := versusMeasured(t, t.Context(), line, failing(errors.New("something was sent")))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error that says %q", line, err, want)
 		}
