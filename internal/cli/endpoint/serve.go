@@ -120,8 +120,9 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 	if bind == "" && token == "" && !f.open {
 		bind = "127.0.0.1"
 	}
+	var address netip.Addr // none is all
 	if bind != "" {
-		address, err := netip.ParseAddr(bind)
+		address, err = netip.ParseAddr(bind)
 		switch {
 		case err != nil:
 			return base.Usage(fmt.Errorf("--bind: %w", err))
@@ -154,7 +155,7 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 		return base.Usage(err)
 	}
 	keepBelow(hostinfo.MaxMemoryBytes())
-	files, who, err := newFTPServer(ctx, f, log, options.Log, server.AdmitFTP)
+	files, who, err := newFTPServer(ctx, f, address, log, options.Log, server.AdmitFTP)
 	if err != nil {
 		return err
 	}

@@ -55,25 +55,18 @@ func fileNamed(name string) (bytes int64, ok bool) {
 	return bytes, err == nil && bytes > 0 && bytes <= ftp.MaxFileBytes
 }
 
-// newFTPServer is a server for stock FTP clients, nil where none was asked for.
-// They cannot prove a token, so that others get at it only if serving anyone was
+// newFTPServer is a server for stock FTP clients at an address, or at all, nil where none was
+// asked for. They cannot prove a token, so that others get at it only if serving anyone was
 // asked for.
-func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog.Logger, admit func(netip.Addr) (func(), error)) (*ftp.Server, string, error) {
+func newFTPServer(ctx context.Context, f serveFlags, at netip.Addr, log *serveLog, logger *slog.Logger, admit func(netip.Addr) (func(), error)) (*ftp.Server, string, error) {
 	if f.ftp == 0 {
 		return nil, "", nil
 	}
-	var at netip.Addr // all
-	if !f.open {
+	if !f.open && !at.IsValid() {
 		at = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	if f.bind != "" {
-		var err error
-		if at, err = netip.ParseAddr(f.bind); err != nil {
-			return nil, "", base.Usage(fmt.Errorf("--bind: %w", err))
-		}
-		if !f.open && !at.IsLoopback() {
-			return nil, "", base.Usage(fmt.Errorf("--ftp: others can reach %s, and FTP clients cannot prove a token: add --open to let anyone fetch from it, or leave --bind out to serve this machine alone", at))
-		}
+	if !f.open && !at.IsLoopback() {
+		return nil, "", base.Usage(fmt.Errorf("--ftp: others can reach %s, and FTP clients cannot prove a token: add --open to let anyone fetch from it, or leave --bind out to serve this machine alone", at))
 	}
 	ln, err := ftp.Listen(ctx, at, ftp.Ports{First: int(f.ftp), Last: int(f.ftp)})
 	if err != nil {
