@@ -243,20 +243,20 @@ func serveAgent(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opt
 	if err != nil {
 		return unbound(err, "--listen ADDRESS:PORT")
 	}
-	fmt.Fprintf(stderr, "agent on %v, end with Ctrl-C\n  serves:   one coordinator at a time, which must prove the token\n  one test: %s\n", listener.Addr(), f.limits())
+	fmt.Fprintf(stderr, "agent on %v, end with Ctrl-C\n  serves:   one coordinator at a time, which must prove the token\n  one test: %s\n", listener.Addr(), oneTest(o.Limits))
 	if hint := firewallHint(); hint != "" {
 		fmt.Fprintf(stderr, "  firewall: %s\n", hint)
 	}
 	return listener.Serve(ctx)
 }
 
-// limits says what one test may take.
-func (f agentFlags) limits() string {
+// oneTest says what one test may take.
+func oneTest(l probe.Limits) string {
 	rate := "any rate"
-	if most := f.maxRate.Number(); most > 0 {
-		rate = quantity.FormatRate(most)
+	if l.MaxRateBitsPerSecond > 0 {
+		rate = quantity.FormatRate(l.MaxRateBitsPerSecond)
 	}
-	return fmt.Sprintf("%s, %s, %s", quantity.Count(f.maxFlows, "flow"), quantity.FormatDuration(f.maxDuration), rate)
+	return fmt.Sprintf("%s, %s, %s", quantity.Count(l.MaxFlows, "flow"), quantity.FormatDuration(l.MaxDuration), rate)
 }
 
 // firewallHint is the command that lets tests in where a host's own firewall is known

@@ -101,7 +101,7 @@ func joinFleet(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opti
 		state = func(st bus.State, err error) { logState(lines, st, err) }
 	}
 	keepBelow(hostinfo.MaxMemoryBytes())
-	fmt.Fprintf(stderr, "agent %s of fleet %s, end with Ctrl-C\n  orders:   from its coordinator at %s\n  one test: %s\n", name, file.Fleet, address, f.limits())
+	fmt.Fprintf(stderr, "agent %s of fleet %s, end with Ctrl-C\n  orders:   from its coordinator at %s\n  one test: %s\n", name, file.Fleet, address, oneTest(o.Limits))
 	return bus.Join(ctx, bus.AgentOptions{
 		Address: address, File: file, Name: name, Hello: bus.Hello{Version: hostinfo.Version(), Labels: f.labels},
 		Serve:   func(ctx context.Context, link io.ReadWriteCloser) error { return agent.Serve(ctx, link, o) },

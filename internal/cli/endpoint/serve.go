@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -176,7 +175,7 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 		}
 		return err
 	}
-	fmt.Fprintf(stderr, "serving on %v, end with Ctrl-C\n%s%s%s%s", listener.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(f, server.Stats().Limits))
+	fmt.Fprintf(stderr, "serving on %v, end with Ctrl-C\n%s%s%s%s", listener.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(options.Limits, server.Stats().Limits))
 	if why := listener.LacksUDP(); why != nil {
 		fmt.Fprintf(stderr, "  UDP:      none, tests over it are refused: %v\n", why)
 	}
@@ -294,23 +293,17 @@ func isCredential(file string) bool {
 }
 
 // whatIsAllowed says what one test and all together may take.
-func whatIsAllowed(f serveFlags, limits admission.Cost) string {
-	rate := "any rate"
-	if most := f.maxRate.Number(); most > 0 {
-		rate = quantity.FormatRate(most)
-	}
+func whatIsAllowed(one probe.Limits, limits admission.Cost) string {
 	memory := "any amount" // the system does not say how much there is
 	if most := limits[admission.Bytes]; most > 0 {
 		memory = quantity.Format(float64(most), measurement.Bytes)
 	}
-	return fmt.Sprintf("  one test: %s, %s, %s\n  together: %s, %d connections, %d threads, %s of memory; one client address: three quarters of that, or a quarter of what others leave\n",
-		quantity.Count(f.maxFlows, "flow"), quantity.FormatDuration(f.maxDuration), rate,
-		quantity.Count(int(limits[admission.Tests]), "test"), limits[admission.Descriptors], limits[admission.Threads], memory)
+	return fmt.Sprintf("  one test: %s\n  together: %s, %d connections, %d threads, %s of memory; one client address: three quarters of that, or a quarter of what others leave\n",
+		oneTest(one), quantity.Count(int(limits[admission.Tests]), "test"), limits[admission.Descriptors], limits[admission.Threads], memory)
 }
 
 // whoIsServed says which protocols the server speaks, and with whom.
 func whoIsServed(token bool, f serveFlags) string {
-	var b strings.Builder
 	who, iperf3 := "anyone who reaches this port", "the same"
 	switch {
 	case token:
@@ -321,6 +314,5 @@ func whoIsServed(token bool, f serveFlags) string {
 	case !f.open:
 		who = "clients on this machine; let others in with --token-file FILE or --open"
 	}
-	fmt.Fprintf(&b, "  hopbench: %s\n  iperf3:   %s\n", who, iperf3)
-	return b.String()
+	return fmt.Sprintf("  hopbench: %s\n  iperf3:   %s\n", who, iperf3)
 }

@@ -46,7 +46,7 @@ func TestWhoIsServed(t *testing.T) {
 func TestWhatIsAllowed(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "any amount of memory", 2e9: "2.00 GB of memory"} {
 		limits := admission.Cost{admission.Tests: 64, admission.Descriptors: 100, admission.Threads: 10, admission.Bytes: bytes}
-		if got := whatIsAllowed(serveFlags{}, limits); !strings.Contains(got, want) {
+		if got := whatIsAllowed(probe.Limits{}, limits); !strings.Contains(got, want) {
 			t.Errorf("with %d bytes: %s", bytes, got)
 		}
 	}
