@@ -37,16 +37,11 @@ func main() {
 	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long the machine may run")
 	flag.BoolVar(&o.console, "console", false, "print the kernel's messages though nothing failed")
 	flag.StringVar(&o.program, "program", "", "run this program as root, and nothing else: a package of this repository and its arguments")
-	only := flag.String("run", "", "run only tests whose names match this regular expression")
+	flag.Func("run", "run only tests whose names match this regular expression", func(text string) (err error) {
+		o.only, err = regexp.Compile(text)
+		return err
+	})
 	flag.Parse()
-	if *only != "" {
-		expression, err := regexp.Compile(*only)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "vm: -run:", err)
-			os.Exit(2)
-		}
-		o.only = expression
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, o); err != nil {
