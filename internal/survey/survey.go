@@ -48,7 +48,7 @@ func ladder() []int { return []int{1, 4, 16, 64} }
 // Next is the test to do after those done; false when the profile is whole. It
 // depends on nothing but its arguments.
 func (o Options) Next(done []Step) (result.TestInfo, bool) {
-	stages := []func([]Step) []result.TestInfo{o.path, o.mtu, o.latency, o.search, o.explain, o.back, o.load, o.udp}
+	stages := []func([]Step) []result.TestInfo{o.route, o.latency, o.search, o.explain, o.filled}
 	fits := fitOf(done)
 	for _, stage := range stages {
 		for _, test := range stage(done) {
@@ -159,12 +159,12 @@ func needsNoServer(name measurement.Kind) bool {
 	return k.NoServer
 }
 
-func (o Options) path([]Step) []result.TestInfo {
-	return []result.TestInfo{{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace}}}
-}
-
-func (o Options) mtu([]Step) []result.TestInfo {
-	return []result.TestInfo{{Name: "mtu", Title: "path MTU", Spec: measurement.Spec{Kind: measurement.MTU}}}
+// route is what the path is made of.
+func (o Options) route([]Step) []result.TestInfo {
+	return []result.TestInfo{
+		{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace}},
+		{Name: "mtu", Title: "path MTU", Spec: measurement.Spec{Kind: measurement.MTU}},
+	}
 }
 
 // latency is taken over UDP; over TCP where UDP is filtered; by ping where
@@ -205,16 +205,11 @@ func (o Options) search(done []Step) []result.TestInfo {
 	return nil
 }
 
-func (o Options) back(done []Step) []result.TestInfo {
-	flows, _, _ := fill(done)
-	if flows == 0 || LacksServer(done) {
-		return nil
-	}
-	return []result.TestInfo{streams(flows, measurement.Receive, o.durationOr(2), 1)}
-}
-
-func (o Options) load(done []Step) []result.TestInfo {
-	flows, _, _ := fill(done)
+// filled is what is done once it is known how many flows fill the path, and how fast they are:
+// as many in reverse, round trips beside them, and datagrams, which look for loss where the path
+// has room, at half of what TCP reached.
+func (o Options) filled(done []Step) []result.TestInfo {
+	flows, goodput, _ := fill(done)
 	if flows == 0 || LacksServer(done) {
 		return nil
 	}
@@ -222,20 +217,15 @@ func (o Options) load(done []Step) []result.TestInfo {
 	if s, ok := find(done, "latency"); ok && !s.counts() {
 		over = measurement.OverTCP
 	}
-	return []result.TestInfo{{Name: "load", Title: "RTT under load", Spec: measurement.Spec{
-		Kind: measurement.Load, Flows: flows, Protocol: over, IdleDuration: 0.5, MaxWarmup: 1, Duration: o.durationOr(3),
-	}}}
-}
-
-// udp looks for loss where the path has room: at half of what TCP reached.
-func (o Options) udp(done []Step) []result.TestInfo {
-	flows, goodput, _ := fill(done)
-	if flows == 0 || LacksServer(done) {
-		return nil
+	return []result.TestInfo{
+		streams(flows, measurement.Receive, o.durationOr(2), 1),
+		{Name: "load", Title: "RTT under load", Spec: measurement.Spec{
+			Kind: measurement.Load, Flows: flows, Protocol: over, IdleDuration: 0.5, MaxWarmup: 1, Duration: o.durationOr(3),
+		}},
+		{Name: "udp", Title: "UDP", Spec: measurement.Spec{
+			Kind: measurement.UDP, RateBitsPerSecond: goodput / 2, Duration: o.durationOr(2),
+		}},
 	}
-	return []result.TestInfo{{Name: "udp", Title: "UDP", Spec: measurement.Spec{
-		Kind: measurement.UDP, RateBitsPerSecond: goodput / 2, Duration: o.durationOr(2),
-	}}}
 }
 
 func streams(flows int, direction measurement.Direction, duration, warmup measurement.Seconds) result.TestInfo {
