@@ -25,22 +25,26 @@ func TestSystemsThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// Systemd itself finds nothing wrong with the unit.
-func TestUnit(t *testing.T) {
+// verify has systemd itself look for something wrong with a unit.
+func verify(t *testing.T, name, text string) {
+	t.Helper()
 	analyze, err := exec.LookPath("systemd-analyze")
 	testutil.Need(t, err == nil, "systemd-analyze")
-	dir := t.TempDir()
+	file := filepath.Join(t.TempDir(), name+".service")
+	testutil.OK(t, os.WriteFile(file, []byte(text), 0o644))
+	out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput()
+	if err != nil || strings.Contains(string(out), name) {
+		t.Errorf("systemd-analyze verify: %v\n%s\n%s", err, out, text)
+	}
+}
+
+func TestUnit(t *testing.T) {
 	a := odd
-	a.Program = filepath.Join(dir, `hop bench`)
+	a.Program = filepath.Join(t.TempDir(), `hop bench`)
 	testutil.OK(t, os.WriteFile(a.Program, nil, 0o755))
 	text, err := Describe("linux", a)
 	testutil.OK(t, err)
-	file := filepath.Join(dir, Name+".service")
-	testutil.OK(t, os.WriteFile(file, []byte(text), 0o644))
-	out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput()
-	if err != nil || strings.Contains(string(out), Name) {
-		t.Errorf("systemd-analyze verify: %v\n%s\n%s", err, out, text)
-	}
+	verify(t, Name, text)
 	for _, line := range []string{
 		`ExecStart="` + a.Program + `" "agent" "--listen" "[::]:5202" "--max-rate" "1G" "--allow-target" "$$HOME\\x" --token-file ${CREDENTIALS_DIRECTORY}/token`,
 		"LoadCredential=token:" + a.TokenFile, "DynamicUser=yes",
@@ -51,20 +55,11 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// So it does not with that of a server, but for the program that is not installed here.
 func TestServerUnit(t *testing.T) {
-	analyze, err := exec.LookPath("systemd-analyze")
-	testutil.Need(t, err == nil, "systemd-analyze")
-	dir := t.TempDir()
-	program := filepath.Join(dir, "hopbench")
+	program := filepath.Join(t.TempDir(), "hopbench") // where it is not installed
 	testutil.OK(t, os.WriteFile(program, nil, 0o755))
-	file := filepath.Join(dir, ServerUnitName)
 	text := strings.Replace(ServerUnit(), "/usr/bin/hopbench", program, 1)
-	testutil.OK(t, os.WriteFile(file, []byte(text), 0o644))
-	out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput()
-	if err != nil || strings.Contains(string(out), ServerUnitName) {
-		t.Errorf("systemd-analyze verify: %v\n%s\n%s", err, out, text)
-	}
+	verify(t, strings.TrimSuffix(ServerUnitName, ".service"), text)
 	if want := `ExecStart="` + program + `" "serve" --token-file`; !strings.Contains(text, want) {
 		t.Errorf("there is no %s in\n%s", want, text)
 	}
