@@ -16,12 +16,8 @@ import (
 
 // completeTest completes the values of the flags of `hopbench test`.
 func completeTest(c *cobra.Command) {
-	var kinds []string
-	for _, k := range measurement.Kinds() {
-		kinds = append(kinds, string(k))
-	}
 	values := map[string]cobra.CompletionFunc{
-		"only": base.ListOf(kinds...), "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
+		"only": base.ListOf(texts(measurement.Kinds())...), "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
 		"congestion": completeCongestion, "device": completeDevices, versusFlag: completeVersus,
 	}
 	for _, flag := range kind.Flags() {

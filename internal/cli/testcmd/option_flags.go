@@ -181,13 +181,11 @@ func (all options) blame(name measurement.Kind, option string) string {
 	return ""
 }
 
-func names(kinds []measurement.Kind) string {
-	var b strings.Builder
-	for i, k := range kinds {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(k))
+func texts(kinds []measurement.Kind) (all []string) {
+	for _, k := range kinds {
+		all = append(all, string(k))
 	}
-	return b.String()
+	return all
 }
+
+func names(kinds []measurement.Kind) string { return strings.Join(texts(kinds), ", ") }
