@@ -42,10 +42,7 @@ func (c *control) begin(deadline time.Time) error {
 // end ends the test with this server and reads its report.
 func (c *control) end(deadline time.Time) error {
 	w := session.ControlConn{Conn: c.Conn, Deadline: deadline}
-	if err := protocol.WriteFrame(&w, protocol.TypeReceived, nil); err != nil {
-		return session.Wrap("end the test", err)
-	}
-	return session.Wrap("read the server's report", protocol.Expect(&w, protocol.TypeReport, protocol.MaxControl, &c.report))
+	return w.EndTest(&c.report)
 }
 
 // connectControls opens a control connection with every server that the test's

@@ -90,12 +90,9 @@ func Run(ctx context.Context, req session.Request, _ func(measurement.Progress))
 		return out, err
 	}
 	control.Deadline = time.Now().Add(session.Grace)
-	if err := protocol.WriteFrame(&control, protocol.TypeReceived, nil); err != nil {
-		return out, session.Wrap("end the test", err)
-	}
 	var report protocol.Report
-	if err := protocol.Expect(&control, protocol.TypeReport, protocol.MaxControl, &report); err != nil {
-		return out, session.Wrap("read the server's report", err)
+	if err := control.EndTest(&report); err != nil {
+		return out, err
 	}
 	out.Facts = append(out.Facts, report.Facts...)
 	out.Destination.ReceivedTTL = l.Ready.ReceivedTTL

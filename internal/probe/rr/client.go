@@ -126,7 +126,7 @@ func (t *test) overTCP(progress func(measurement.Progress)) error {
 		return err // a silent server reports nothing
 	}
 	t.control.Deadline = time.Now().Add(session.Grace)
-	return session.Wrap("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+	return t.control.ReadReport(&t.report)
 }
 
 // carrierBytes is how much of the responses that wait one call reads.
@@ -167,10 +167,7 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 		return err
 	}
 	t.control.Deadline = time.Now().Add(session.Grace)
-	if err := protocol.WriteFrame(&t.control, protocol.TypeReceived, nil); err != nil {
-		return session.Wrap("end the test", err)
-	}
-	return session.Wrap("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+	return t.control.EndTest(&t.report)
 }
 
 // measure sends START and runs loop, which transfers as e says, on a

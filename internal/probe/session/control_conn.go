@@ -87,6 +87,19 @@ func (w *ControlConn) WriteAll(p []byte, write func([]byte) (int, error)) (int, 
 	return done, nil
 }
 
+// EndTest says, at a client, that the test is over, and reads the server's report.
+func (w *ControlConn) EndTest(report *protocol.Report) error {
+	if err := protocol.WriteFrame(w, protocol.TypeReceived, nil); err != nil {
+		return Wrap("end the test", err)
+	}
+	return w.ReadReport(report)
+}
+
+// ReadReport reads the report of a server that knows that the test is over.
+func (w *ControlConn) ReadReport(report *protocol.Report) error {
+	return Wrap("read the server's report", protocol.Expect(w, protocol.TypeReport, protocol.MaxControl, report))
+}
+
 // OnFreshStack runs f on a goroutine of its own and waits for it: what needs a deep
 // stack for a moment, as JSON does, should not leave thousands of goroutines
 // that wait with one each. The collector halves a stack of 8 KB only when less
