@@ -109,20 +109,8 @@ func (t *test) overTCP(progress func(measurement.Progress)) error {
 		c := &tcpCarrier{Conn: t.control.Conn, request: make([]byte, t.request), response: t.respond, in: make([]byte, max(t.respond, carrierBytes))}
 		t.several = newPipeline(c, &t.loop, spec.RequestsPerSecond, spec.InFlight, 0)
 	}
-	err := t.measure(progress, &x.endpoint, func(start time.Time) error {
-		t.loop.exchanger = x
-		if t.several == nil {
-			return t.loop.run(start)
-		}
-		if err := t.several.run(start); err != nil {
-			return err
-		}
-		if t.several.silent {
-			return nil
-		}
-		return x.exchange(true)
-	})
-	if err != nil || t.several != nil && t.several.silent {
+	t.loop.exchanger = x
+	if err := t.measure(progress, &x.endpoint); err != nil || t.several != nil && t.several.silent {
 		return err // a silent server reports nothing
 	}
 	t.control.Deadline = time.Now().Add(session.Grace)
@@ -156,23 +144,17 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 		u := &udpCarrier{Conn: conn, request: x.request, in: x.response}
 		t.several = newPipeline(u, &t.loop, spec.RequestsPerSecond, spec.InFlight, timeout)
 	}
-	err = t.measure(progress, &x.endpoint, func(start time.Time) error {
-		t.loop.exchanger = x
-		if t.several == nil {
-			return t.loop.run(start)
-		}
-		return t.several.run(start)
-	})
-	if err != nil {
+	t.loop.exchanger = x
+	if err := t.measure(progress, &x.endpoint); err != nil {
 		return err
 	}
 	t.control.Deadline = time.Now().Add(session.Grace)
 	return t.control.EndTest(&t.report)
 }
 
-// measure sends START and runs loop, which transfers as e says, on a
+// measure sends START and runs the loop, which transfers as e says, on a
 // thread of its own.
-func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop func(start time.Time) error) error {
+func (t *test) measure(progress func(measurement.Progress), e *endpoint) error {
 	spec := t.req.Spec
 	if t.several != nil && t.hooks.Capacity > 0 {
 		t.several.samples = make([]session.Sample, 0, t.hooks.Capacity)
@@ -192,13 +174,17 @@ func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop fu
 	signs := sampling.Start(session.ProgressInterval, session.RTTProgress(start, newest, progress))
 	fact, err := session.OnThread(spec.Spin, "source", t.ends.Source, func(spin bool) error {
 		t.spin, e.spin = spin, spin
-		if t.several != nil {
-			t.several.spin = spin
-			if !spin {
-				defer thread.PreciseTimers()()
-			}
+		if t.several == nil {
+			return t.loop.run(start)
 		}
-		return loop(start)
+		t.several.spin = spin
+		if !spin {
+			defer thread.PreciseTimers()()
+		}
+		if err := t.several.run(start); err != nil || t.several.silent {
+			return err
+		}
+		return t.loop.exchange(true)
 	})
 	signs.End()
 	t.host = host.Result()
