@@ -205,26 +205,31 @@ func (t *test) tooShort() string {
 	return fmt.Sprintf("the timeout of %v, after which %d answers came; the round trip takes longer: give a longer timeout", timeoutOf(t.req.Spec), t.loop.tardy)
 }
 
+// unanswered is why there is no round trip.
+func (t *test) unanswered() error {
+	l := &t.loop
+	e := &session.Error{Op: "rr test", Reason: session.Failed}
+	switch {
+	case t.several != nil && t.several.unsent > 0:
+		e.Err = errors.New(strings.Join(t.several.facts(), "; "))
+	case l.lost == 0:
+		e.Err = fmt.Errorf("no request left in the measured %v s, for which this host was too busy; measure longer", float64(t.req.Spec.Duration))
+	case l.tardy > 0:
+		e.Err = fmt.Errorf("none of %d requests was answered within %s", l.lost, t.tooShort())
+	default:
+		e.Reason, e.Err = session.TimedOut, fmt.Errorf("none of %d requests was answered", l.lost)
+		if t.req.Spec.Protocol == measurement.OverUDP {
+			e.Err = fmt.Errorf("%w: a firewall may drop UDP to %s; the same over TCP (protocol tcp) needs no more than the port that is open", e.Err, t.req.Target)
+		}
+	}
+	return e
+}
+
 func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	spec, l := t.req.Spec, &t.loop
 	n := l.recorder.Samples()
-	if n == 0 && t.several != nil && t.several.unsent > 0 {
-		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: errors.New(strings.Join(t.several.facts(), "; "))}
-	}
-	if n == 0 && l.lost == 0 {
-		err := fmt.Errorf("no request left in the measured %v s, for which this host was too busy; measure longer", float64(spec.Duration))
-		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: err}
-	}
-	if n == 0 && l.tardy > 0 {
-		err := fmt.Errorf("none of %d requests was answered within %s", l.lost, t.tooShort())
-		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: err}
-	}
 	if n == 0 {
-		err := fmt.Errorf("none of %d requests was answered", l.lost)
-		if spec.Protocol == measurement.OverUDP {
-			err = fmt.Errorf("%w: a firewall may drop UDP to %s; the same over TCP (protocol tcp) needs no more than the port that is open", err, t.req.Target)
-		}
-		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.TimedOut, Err: err}
+		return measurement.Outcome{}, t.unanswered()
 	}
 	distribution := l.recorder.Distribution()
 	out := measurement.Outcome{
