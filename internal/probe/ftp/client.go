@@ -338,8 +338,8 @@ func (t *test) facts() []string {
 	if extra := sent - t.spec.FileBytes; t.spec.Direction == measurement.Receive && extra > 0 {
 		facts = append(facts, fmt.Sprintf("the server had sent or queued %d bytes more than the segments when their ends were reached: FTP has no command for the end of a range", extra))
 	}
-	if r := t.link; r != nil && r.Ready.Client != "" && r.Ready.Client != r.Local {
-		facts = append(facts, "the source address is translated on the way: the destination saw "+session.HostOf(r.Ready.Client)+" where the source has "+session.HostOf(r.Local))
+	if t.link != nil {
+		facts = append(facts, t.link.TranslatedSource()...)
 	}
 	return facts
 }

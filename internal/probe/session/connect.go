@@ -30,6 +30,14 @@ type Link struct {
 	Local, Remote string
 }
 
+// TranslatedSource is the fact that the other end sees another address of this one, if it does.
+func (l *Link) TranslatedSource() []string {
+	if l.Ready.Client == "" || l.Ready.Client == l.Local {
+		return nil
+	}
+	return []string{"the source address is translated on the way: the destination saw " + hostOf(l.Ready.Client) + " where the source has " + hostOf(l.Local)}
+}
+
 // NewID draws the identity of one test.
 func NewID() (string, error) {
 	var b [protocol.SessionDigits / 2]byte

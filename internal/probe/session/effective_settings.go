@@ -115,8 +115,8 @@ func rangeOf(old, v string) string {
 	return old + ", " + v
 }
 
-// HostOf is an address without its port.
-func HostOf(hostPort string) string {
+// hostOf is an address without its port.
+func hostOf(hostPort string) string {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return hostPort

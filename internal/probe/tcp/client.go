@@ -417,9 +417,7 @@ func (t *test) addFlow(out *measurement.Outcome, f *flow, w window) {
 	}
 	out.Flows = append(out.Flows, result)
 	session.AddEffective(out, f.sent.Effective, f.received.Effective)
-	if f.Ready.Client != "" && f.Ready.Client != f.Local {
-		t.note("the source address is translated on the way: the destination saw " + session.HostOf(f.Ready.Client) + " where the source has " + session.HostOf(f.Local))
-	}
+	t.note(f.TranslatedSource()...)
 	t.note(f.facts...)
 	t.note(f.received.Facts...)
 	t.note(f.sent.Facts...)
