@@ -69,23 +69,14 @@ func (h HostSeries) End() {
 }
 
 // Result is what was sampled, nil if this connection does not.
-func (h HostSeries) Result() *protocol.HostSeries {
-	if h.Sampler == nil {
-		return nil
-	}
-	return h.with(h.Sampler.Result())
-}
+func (h HostSeries) Result() *protocol.HostSeries { return h.On("") }
 
-// On is Result with the speed of the link of this end's address.
+// On is Result with the speed of the link of this end's address, of which there is none for "".
 func (h HostSeries) On(local string) *protocol.HostSeries {
 	if h.Sampler == nil {
 		return nil
 	}
-	return h.with(h.Sampler.On(local))
-}
-
-// with adds what the server did for others.
-func (h HostSeries) with(series *protocol.HostSeries) *protocol.HostSeries {
+	series := h.Sampler.On(local)
 	series.OtherClients = h.others.told()
 	return series
 }
