@@ -93,19 +93,32 @@ func (u *Flows) Accept(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err != nil {
 		return nil, err
 	}
+	conn, err := Connect(context.Background(), open.Test.Spec, ready, client)
+	if err != nil {
+		return nil, &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
+	}
+	if err := protocol.WriteFrame(w, protocol.TypeReached, protocol.Reached{Client: client.String()}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// Connect opens a server's socket for the packets of one client, at the address that ready
+// has of this end, with the options of a spec.
+func Connect(ctx context.Context, spec measurement.Spec, ready *protocol.Ready, client netip.AddrPort) (*sockets.Conn, error) {
 	local, err := netip.ParseAddrPort(ready.Server)
 	if err != nil {
 		return nil, fmt.Errorf("own address: %w", err)
 	}
-	c, err := sockets.ConnectUDP(context.Background(), local, client)
-	if err != nil {
-		return nil, &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
-	}
-	conn, err := sockets.DetachUDP(c)
+	c, err := sockets.ConnectUDP(ctx, local, client)
 	if err != nil {
 		return nil, err
 	}
-	if err := protocol.WriteFrame(w, protocol.TypeReached, protocol.Reached{Client: client.String()}); err != nil {
+	conn, err := sockets.DetachUDP(c)
+	if err != nil {
+		return nil, errors.Join(err, session.IgnoreClosed(c.Close()))
+	}
+	if err := SetOptions(conn, spec); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil

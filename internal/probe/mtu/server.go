@@ -25,9 +25,6 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return err
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := datagram.SetOptions(conn, open.Test.Spec); err != nil {
-		return err
-	}
 	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {
 		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 	}

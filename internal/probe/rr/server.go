@@ -202,22 +202,11 @@ func (e *responder) serveUDP(w *session.ControlConn) error {
 
 // answerPeer answers the requests of peer until ctx ends.
 func (e *responder) answerPeer(ctx context.Context, peer netip.AddrPort) error {
-	local, err := netip.ParseAddrPort(e.ready.Server)
-	if err != nil {
-		return fmt.Errorf("own address: %w", err)
-	}
-	udp, err := sockets.ConnectUDP(ctx, local, peer)
+	conn, err := datagram.Connect(ctx, e.spec, e.ready, peer)
 	if err != nil {
 		return err
-	}
-	conn, err := sockets.DetachUDP(udp)
-	if err != nil {
-		return errors.Join(err, session.IgnoreClosed(udp.Close()))
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := datagram.SetOptions(conn, e.spec); err != nil {
-		return err
-	}
 	e.inForce = session.InForce(conn, e.spec, true)
 	var stop atomic.Bool
 	defer context.AfterFunc(ctx, func() { stop.Store(true); conn.Interrupt() })()

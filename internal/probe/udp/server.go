@@ -29,9 +29,6 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return err
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := datagram.SetOptions(conn, spec); err != nil {
-		return err
-	}
 	if spec.Direction == measurement.Receive {
 		return s.send(w, conn, open, spec)
 	}
