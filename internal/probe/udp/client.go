@@ -137,11 +137,8 @@ func (t *test) connect(ctx context.Context) error {
 
 func (t *test) prepare(ctx context.Context, f *flow, i int) (err error) {
 	spec := paced(t.req.Spec, f.Ready.MaxRateBitsPerSecond)
-	size := func(*sockets.Conn) int { return 0 }
-	if t.sends() && spec.PacketBytes == 0 {
-		size = datagram.LargestPayload
-	}
-	f.udp, f.reached, err = datagram.Open(ctx, t.req, f.Link, i, sockets.DontFragment, size)
+	large := t.sends() && spec.PacketBytes == 0
+	f.udp, f.reached, err = datagram.Open(ctx, t.req, f.Link, i, sockets.DontFragment, large)
 	if err != nil {
 		return err
 	}
