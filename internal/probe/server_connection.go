@@ -130,7 +130,7 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 		return id, open, err
 	}
 	if err := s.allow(open.Spec, id.Flow); err != nil {
-		return id, open, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
+		return id, open, refuse(c, err)
 	}
 	return id, open, nil
 }
@@ -196,7 +196,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	}()
 	conn, err := sockets.Attach(c.TCPConn)
 	if err != nil { // no descriptor, say: the client is told on the one there is
-		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
+		return refuse(c, err)
 	}
 	c.guard.Hold(conn.Interrupt)
 	defer func() {
@@ -239,36 +239,33 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 
 // join enters the test, or tells the client why not.
 func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, error) {
-	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+	client := unmapped(c.RemoteAddr())
 	p, err := session.PlaceEnds(asked.Open)
 	if err != nil {
-		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
+		return nil, nil, refuse(c, err)
 	}
 	asked.cpus = p.Destination
 	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Open)
 	if err != nil {
-		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
+		return nil, nil, refuse(c, err)
 	}
 	return t, &protocol.Ready{
-		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), Cookie: t.Cookie[:],
+		Client: client.String(), Server: unmapped(c.LocalAddr()).String(), Cookie: t.Cookie[:],
 		Placement: p.Name, CPUs: p.Source, ClockID: s.clockID,
 		MaxRateBitsPerSecond: session.LeastRate(s.opts.MaxRateBitsPerSecond, asked.MaxRateBitsPerSecond),
 	}, nil
 }
 
 // refuse sends the other end an error that ended its connection, and returns it.
-func refuse(w *session.ControlConn, err error) error {
+func refuse(w io.Writer, err error) error {
 	if err == nil || session.IsLost(err) {
 		return err
 	}
 	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, session.ErrorFrame(err)))
 }
 
-func unmapped(a net.Addr) string {
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		ap := tcp.AddrPort()
-		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String()
-	}
-	return a.String()
+// unmapped is an end of a TCP connection, whose IPv4 address may be in IPv6 form.
+func unmapped(a net.Addr) netip.AddrPort {
+	end := a.(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(end.Addr().Unmap(), end.Port())
 }
