@@ -1,6 +1,7 @@
 package crr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,10 +176,7 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	spec, y, server := t.req.Spec, &t.tally, t.controls[0]
 	n := y.transaction.Samples()
 	if n == 0 {
-		err := y.failure
-		if err == nil {
-			err = session.ErrSilent
-		}
+		err := cmp.Or(y.failure, session.ErrSilent)
 		return measurement.Outcome{}, &session.Error{Op: "crr test", Reason: session.ReasonOf(err), Err: fmt.Errorf("none of %d connections was served: %w", max(y.everFailed, 1), err)}
 	}
 	whole := y.transaction.Distribution()
@@ -187,7 +185,7 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 		Metrics: measurement.Metrics{
 			"connections_per_second":      float64(n) / float64(spec.Duration),
 			"failed_connections_count":    float64(y.failed),
-			"failed_connections_fraction": float64(y.failed) / float64(int64(y.failed)+int64(n)),
+			"failed_connections_fraction": float64(y.failed) / float64(y.failed+n),
 		},
 		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": session.Scheduling(t.threads), "placement": t.ends.Name, "source_wait": t.wait()},
 		Facts:     slices.Concat(t.ends.Facts(spec), server.report.Facts, t.backends()),

@@ -399,12 +399,7 @@ func (s *session) failureFacts() []string {
 	for what, n := range s.sendErrors {
 		lines = append(lines, line{n, fmt.Sprintf("%d of %d echo requests could not be sent: %s", n, s.sent, what)})
 	}
-	slices.SortFunc(lines, func(a, b line) int {
-		if a.n != b.n {
-			return b.n - a.n
-		}
-		return strings.Compare(a.text, b.text)
-	})
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(b.n-a.n, strings.Compare(a.text, b.text)) })
 	var out []string
 	for _, l := range lines {
 		out = append(out, l.text)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -84,12 +85,7 @@ func waitsForBatches(spec measurement.Spec) bool {
 
 // stalled says that nothing arrived in the second half of the count.
 func (r *receiver) stalled() bool {
-	for _, n := range r.bins[r.full/2 : r.full] {
-		if n > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.bins[r.full/2:r.full], func(n int64) bool { return n > 0 })
 }
 
 func (r *receiver) method() string {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // window is the measured part of a series: bins first up to but without last.
@@ -54,11 +55,7 @@ func chooseFrom(bins []float64, length, earliest int) window {
 	// start is the edge of a batch.
 	var batches []float64
 	for i := earliest; i+batchBins <= len(bins); i += batchBins {
-		sum := 0.0
-		for _, v := range bins[i : i+batchBins] {
-			sum += v
-		}
-		batches = append(batches, sum)
+		batches = append(batches, session.Sum(bins[i:i+batchBins]))
 	}
 	candidates := (latest-earliest)/batchBins + 1
 	best := math.Inf(1)

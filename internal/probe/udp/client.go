@@ -309,9 +309,7 @@ func (s *packetSum) add(f *flow, spec measurement.Spec) {
 	}
 	s.bitsPerSecond += float64(p.ReceivedBytes) * 8 / float64(seconds)
 	s.packetsPerSecond += float64(p.Received) / float64(seconds)
-	for _, n := range p.Bins {
-		s.everything += n
-	}
+	s.everything += session.Sum(p.Bins)
 	s.bytes += float64(p.ReceivedBytes)
 	s.arrival = max(s.arrival, p.ArrivalTime)
 	s.sent += float64(p.Sent)

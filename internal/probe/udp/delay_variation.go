@@ -49,13 +49,15 @@ func (d *delays) variation(quantile float64) time.Duration {
 		return 0
 	}
 	rank := max(int64(math.Ceil(quantile*float64(d.n))), 1)
-	if low := d.below.n; rank <= low {
-		// The smallest delays are farthest below base.
-		return time.Duration(max(d.base-int64(d.below.at(low-rank+1))-d.smallest, 0))
-	} else {
+	low := d.below.n
+	if rank > low {
 		return time.Duration(d.base + int64(d.above.at(rank-low)) - d.smallest)
 	}
+	// The smallest delays are farthest below base.
+	return time.Duration(max(d.base-int64(d.below.at(low-rank+1))-d.smallest, 0))
 }
+
+const histogramBits = 7
 
 // histogram counts values in buckets whose width is at most 1/128 of their
 // value.

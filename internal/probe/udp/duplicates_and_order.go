@@ -70,5 +70,3 @@ func (c *packetCount) skip(sequence uint64) {
 		n++
 	}
 }
-
-const histogramBits = 7
