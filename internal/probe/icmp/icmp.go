@@ -18,6 +18,7 @@
 package icmp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -64,10 +65,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		return measurement.Outcome{}, fmt.Errorf("ping %v: %w", p.target, err)
 	}
 	s := newSession(p, c)
-	err = s.run(ctx, progress)
-	if closeErr := c.close(); closeErr != nil {
-		err = errors.Join(err, closeErr)
-	}
+	err = errors.Join(s.run(ctx, progress), c.close())
 	if err != nil {
 		err = fmt.Errorf("ping %v: %w", p.target, err)
 	}
@@ -91,21 +89,13 @@ func planOf(req Request) (plan, error) {
 	spec = spec.Defaults()
 	p := plan{
 		target:   req.Target.Unmap(),
+		source:   req.Source.Unmap(),
 		count:    spec.Count,
 		interval: spec.Interval.Duration(),
 		timeout:  spec.Timeout.Duration(),
 	}
-	if req.Source.IsValid() {
-		p.source = req.Source.Unmap()
-	}
 	p.v6 = p.target.Is6()
-	switch {
-	case !p.target.IsValid() || p.target.IsUnspecified() || p.target.IsMulticast():
-		return p, fmt.Errorf("ping: target %v is not a unicast address", req.Target)
-	case p.source.IsValid() && p.source.Is6() != p.v6:
-		return p, fmt.Errorf("ping: source %v and target %v are of different address families", req.Source, req.Target)
-	}
-	if err := kind.Check(spec).Err(); err != nil {
+	if err := cmp.Or(wire.CheckEnds(p.source, p.target), kind.Check(spec).Err()); err != nil {
 		return p, fmt.Errorf("ping: %w", err)
 	}
 	var random [2 + cookieBytes]byte

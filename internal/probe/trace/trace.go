@@ -64,10 +64,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		return measurement.Outcome{}, fmt.Errorf("trace to %v: %w", p.target, err)
 	}
 	m := newMachine(p.maxHops, p.timeout)
-	err = drive(ctx, m, pr, progress)
-	if closeErr := pr.close(); closeErr != nil {
-		err = errors.Join(err, closeErr)
-	}
+	err = errors.Join(drive(ctx, m, pr, progress), pr.close())
 	if err != nil {
 		err = fmt.Errorf("trace to %v: %w", p.target, err)
 	}
@@ -90,22 +87,14 @@ func planOf(req Request) (plan, error) {
 	spec = spec.Defaults()
 	p := plan{
 		target:   netip.AddrPortFrom(req.Target.Addr().Unmap(), req.Target.Port()),
+		source:   req.Source.Unmap(),
 		protocol: spec.Protocol,
 		maxHops:  spec.MaxHops,
 		timeout:  spec.Timeout.Duration(),
 	}
-	if req.Source.IsValid() {
-		p.source = req.Source.Unmap()
-	}
 	addr := p.target.Addr()
 	p.v6 = addr.Is6()
-	switch {
-	case !addr.IsValid() || addr.IsUnspecified() || addr.IsMulticast():
-		return p, fmt.Errorf("trace: target %v is not a unicast address", req.Target.Addr())
-	case p.source.IsValid() && p.source.Is6() != p.v6:
-		return p, fmt.Errorf("trace: source %v and target %v are of different address families", req.Source, addr)
-	}
-	if err := kind.Check(spec).Err(); err != nil {
+	if err := cmp.Or(wire.CheckEnds(p.source, addr), kind.Check(spec).Err()); err != nil {
 		return p, fmt.Errorf("trace: %w", err)
 	}
 	switch p.protocol {

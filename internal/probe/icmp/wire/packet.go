@@ -24,6 +24,18 @@ const (
 	DatagramSocket = "datagram"
 )
 
+// CheckEnds says why nothing can be sent to a target, from a source unless that is invalid.
+// Neither may be an IPv4 address in IPv6 form.
+func CheckEnds(source, target netip.Addr) error {
+	switch {
+	case !target.IsValid() || target.IsUnspecified() || target.IsMulticast():
+		return fmt.Errorf("target %v is not a unicast address", target)
+	case source.IsValid() && source.Is6() != target.Is6():
+		return fmt.Errorf("source %v and target %v are of different address families", source, target)
+	}
+	return nil
+}
+
 // EchoHeaderBytes is the length of an echo message before its payload
 // (RFC 792 and RFC 4443 §4.1: type, code, checksum, identifier, sequence).
 const EchoHeaderBytes = 8
