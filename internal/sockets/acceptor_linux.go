@@ -29,17 +29,9 @@ type Acceptor struct {
 
 // NewAcceptor takes the socket of ln out of the network poller and closes ln.
 func NewAcceptor(ln *net.TCPListener) (*Acceptor, error) {
-	raw, err := ln.SyscallConn()
+	fd, err := duplicate(ln)
 	if err != nil {
-		return nil, fmt.Errorf("detach listener: %w", err)
-	}
-	fd := -1
-	var inner error
-	err = raw.Control(func(own uintptr) {
-		fd, inner = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err = errors.Join(err, inner); err != nil {
-		return nil, fmt.Errorf("detach listener: %w", err)
+		return nil, err
 	}
 	if err := errors.Join(ln.Close(), unix.SetNonblock(fd, false)); err != nil {
 		return nil, fmt.Errorf("detach listener: %w", errors.Join(err, unix.Close(fd)))
