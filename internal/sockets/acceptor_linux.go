@@ -86,16 +86,6 @@ func (a *Acceptor) Accept() (Incoming, error) {
 	}
 }
 
-// sender is the address in a kernel's socket address of either family.
-func sender(name *unix.RawSockaddrAny) netip.AddrPort {
-	if name.Addr.Family == unix.AF_INET {
-		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
-		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), port(a.Port))
-	}
-	a := (*unix.RawSockaddrInet6)(unsafe.Pointer(name))
-	return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), port(a.Port))
-}
-
 // Shutdown wakes whoever accepts and lets nobody accept any more. It may be
 // called at any time, more than once.
 func (a *Acceptor) Shutdown() {

@@ -16,8 +16,7 @@ import (
 // one by one, each from the address that it was sent to. One goroutine, which
 // should be locked to its thread, receives and replies; others may Interrupt.
 type Packets struct {
-	fd     int
-	family uint16
+	fd int
 	// mu keeps the descriptor from being closed under Interrupt.
 	mu     sync.Mutex
 	closed bool
@@ -45,10 +44,6 @@ func DetachPackets(c *net.UDPConn) (*Packets, error) {
 		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, conn.Close()))
 	}
 	_, four := name.(*unix.SockaddrInet4)
-	p.family = unix.AF_INET6
-	if four {
-		p.family = unix.AF_INET
-	}
 	if local.IP.IsUnspecified() {
 		if err := p.tellDestination(four); err != nil {
 			return nil, fmt.Errorf("ask for the destination of packets: %w", errors.Join(err, conn.Close()))
@@ -90,7 +85,7 @@ func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 				return 0, netip.AddrPort{}, net.ErrClosed
 			}
 			p.stripInterface()
-			return int(n), p.sender(), nil
+			return int(n), sender(&p.name), nil
 		case unix.EINTR:
 		default:
 			return 0, netip.AddrPort{}, errno
@@ -98,12 +93,13 @@ func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 	}
 }
 
-func (p *Packets) sender() netip.AddrPort {
-	if p.family == unix.AF_INET {
-		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(&p.name))
+// sender is the address in a kernel's socket address of either family.
+func sender(name *unix.RawSockaddrAny) netip.AddrPort {
+	if name.Addr.Family == unix.AF_INET {
+		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
 		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), port(a.Port))
 	}
-	a := (*unix.RawSockaddrInet6)(unsafe.Pointer(&p.name))
+	a := (*unix.RawSockaddrInet6)(unsafe.Pointer(name))
 	return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), port(a.Port))
 }
 
