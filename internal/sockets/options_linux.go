@@ -1,10 +1,10 @@
 package sockets
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"strings"
 	"syscall"
 	"time"
@@ -131,7 +131,7 @@ func (c *Conn) overIPv6() bool {
 		return false
 	}
 	six, ok := name.(*unix.SockaddrInet6)
-	return ok && !mapped(six.Addr)
+	return ok && !netip.AddrFrom16(six.Addr).Is4In6()
 }
 
 // bindToDevice is a control function for net.Dialer (SO_BINDTODEVICE, socket(7)).
@@ -231,10 +231,6 @@ func (c *Conn) ReceivedTTL() int {
 		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS)
 	}
 	return c.intOption(unix.IPPROTO_IP, unix.IP_MULTICAST_TTL)
-}
-
-func mapped(a [16]byte) bool {
-	return bytes.Equal(a[:12], []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff})
 }
 
 // SetReceiveLowWater has a receiving transfer of a detached Conn wake when so many bytes

@@ -12,18 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// six says whether the socket speaks IPv6 on the wire.
-func (c *Conn) six() bool {
-	name, err := unix.Getpeername(c.fd)
-	peer, ok := name.(*unix.SockaddrInet6)
-	return err == nil && ok && !mapped(peer.Addr)
-}
-
 // SetFragmentMode says what to do with packets larger than an MTU.
 func (c *Conn) SetFragmentMode(m FragmentMode) error {
 	values := [...]int{Fragment: unix.IP_PMTUDISC_DONT, DontFragment: unix.IP_PMTUDISC_DO, ProbeMTU: unix.IP_PMTUDISC_PROBE}
 	level, option := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
-	if c.six() {
+	if c.overIPv6() {
 		// IPV6_PMTUDISC_* have the same values (linux/in6.h).
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER
 	}
@@ -35,7 +28,7 @@ func (c *Conn) SetFragmentMode(m FragmentMode) error {
 
 // PathMTU is the path's MTU as far as the kernel knows it, 0 if it does not say.
 func (c *Conn) PathMTU() int {
-	if c.six() {
+	if c.overIPv6() {
 		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_MTU)
 	}
 	return c.intOption(unix.IPPROTO_IP, unix.IP_MTU)
@@ -43,7 +36,7 @@ func (c *Conn) PathMTU() int {
 
 // IPHeaderBytes is the length of the IP header of this socket's packets.
 func (c *Conn) IPHeaderBytes() int {
-	if c.six() {
+	if c.overIPv6() {
 		return 40
 	}
 	return 20
@@ -107,7 +100,7 @@ func (c *Conn) SetReadTick(d time.Duration) error {
 // too big for them, and what it says itself, for PathErrors (IP_RECVERR, ip(7)).
 func (c *Conn) QueuePathErrors() error {
 	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
-	if c.six() {
+	if c.overIPv6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
 	}
 	return c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, 1) })
