@@ -371,8 +371,8 @@ func (c *Conn) OutOfOrder() int64 { return value(c, tcpstate.OutOfOrder) }
 // MSS is the largest segment this end sends, 0 if unknown.
 func (c *Conn) MSS() int { return value(c, tcpstate.MSS) }
 
-// value asks for one of a connection, 0 once it is closed.
-func value[T int | int64](c *Conn, of func(fd int) T) (v T) {
+// value asks for one of a connection, the zero value once it is closed.
+func value[T int | int64 | string](c *Conn, of func(fd int) T) (v T) {
 	_ = c.ask(func() error {
 		v = of(c.fd)
 		return nil

@@ -149,14 +149,7 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 }
 
 // CongestionControl is the kernel name of the algorithm in use, empty if unknown.
-func (c *Conn) CongestionControl() string {
-	var name string
-	_ = c.ask(func() error {
-		name = congestionControl(c.fd)
-		return nil
-	})
-	return name
-}
+func (c *Conn) CongestionControl() string { return value(c, congestionControl) }
 
 // CongestionControlOf is that of a connection which is no Conn yet.
 func CongestionControlOf(c syscall.Conn) (name string) {
