@@ -317,13 +317,6 @@ func (c *Conn) SetPacing(float64) error { return ErrUnsupported }
 // MultipathTCP is false: only Linux has it.
 func (c *Conn) MultipathTCP() bool { return false }
 
-// bindToDevice is not supported here.
-func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
-	return func(_, _ string, _ syscall.RawConn) error {
-		return fmt.Errorf("bind to interface %s: %w", device, ErrUnsupported)
-	}
-}
-
 // SetReceiveLowWater does nothing here.
 func (c *Conn) SetReceiveLowWater(int, time.Duration) error { return nil }
 

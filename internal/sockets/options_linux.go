@@ -134,20 +134,6 @@ func (c *Conn) overIPv6() bool {
 	return ok && !netip.AddrFrom16(six.Addr).Is4In6()
 }
 
-// bindToDevice is a control function for net.Dialer (SO_BINDTODEVICE, socket(7)).
-func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
-	return func(_, _ string, raw syscall.RawConn) error {
-		var inner error
-		if err := raw.Control(func(fd uintptr) { inner = unix.BindToDevice(int(fd), device) }); err != nil {
-			return err
-		}
-		if inner != nil {
-			return fmt.Errorf("bind to interface %s: %w", device, inner)
-		}
-		return nil
-	}
-}
-
 // CongestionControl is the kernel name of the algorithm in use, empty if unknown.
 func (c *Conn) CongestionControl() string { return value(c, congestionControl) }
 

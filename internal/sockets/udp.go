@@ -12,14 +12,11 @@ import (
 // invalid address or zero port the system chooses. With a device, it sends and
 // receives through that network interface alone.
 func DialUDP(ctx context.Context, local, remote netip.AddrPort, device string) (*Conn, error) {
-	var dialer net.Dialer
+	dialer := net.Dialer{Control: Options{Device: device}.Control}
 	if local.IsValid() {
 		dialer.LocalAddr = net.UDPAddrFromAddrPort(local)
 	} else if local.Port() != 0 {
 		dialer.LocalAddr = &net.UDPAddr{Port: int(local.Port())}
-	}
-	if device != "" {
-		dialer.Control = bindToDevice(device)
 	}
 	c, err := dialer.DialContext(ctx, "udp", remote.String())
 	if err != nil {
