@@ -146,6 +146,14 @@ func (in Incoming) Answer(request, response []byte, dscp int) bool {
 	return ok
 }
 
+// mark sets the differentiated services field.
+func mark(fd, family, dscp int) error {
+	if family == unix.AF_INET {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, dscp<<2)
+	}
+	return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, dscp<<2)
+}
+
 // Close ends the connection.
 func (in Incoming) Close() {
 	if in.file != nil {

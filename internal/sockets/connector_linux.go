@@ -18,9 +18,10 @@ type Connector struct {
 	// Conn is the connection made last. Only Read, Write and those of Connector's
 	// own methods that hide its others are for use.
 	Conn
-	options ConnectOptions
 	remote  endpoint
-	local   *endpoint
+	source  netip.Addr
+	local   *endpoint // of source, nil where the kernel chooses
+	options []option
 }
 
 // ConnectOptions are the addresses and the marks of a Connector's packets.
@@ -71,7 +72,13 @@ func NewConnector(o ConnectOptions) (*Connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare connections to %s: %w", o.Remote, err)
 	}
-	k := &Connector{options: o, remote: *remote}
+	k := &Connector{
+		remote: *remote, source: o.Local,
+		options: Options{Device: o.Device, DSCP: o.DSCP, LatePort: o.Local.IsValid()}.options(remote.family == unix.AF_INET6),
+	}
+	if o.NoDelay {
+		k.options = append(k.options, option{what: "no delay of small segments", level: unix.IPPROTO_TCP, key: unix.TCP_NODELAY, value: 1})
+	}
 	k.fd = -1
 	if o.Local.IsValid() {
 		if k.local, err = newEndpoint(netip.AddrPortFrom(o.Local, 0)); err != nil {
@@ -122,42 +129,17 @@ func (k *Connector) prepare() error {
 	if err := k.setTick(Tick); err != nil {
 		return err
 	}
-	if k.options.NoDelay {
-		if err := unix.SetsockoptInt(k.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
-			return err
-		}
-	}
-	if k.options.DSCP != 0 {
-		if err := mark(k.fd, k.remote.family, k.options.DSCP); err != nil {
-			return fmt.Errorf("mark packets: %w", err)
-		}
-	}
-	if k.options.Device != "" {
-		if err := unix.SetsockoptString(k.fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, k.options.Device); err != nil {
-			return fmt.Errorf("bind to interface %s: %w", k.options.Device, err)
-		}
+	if err := setOptions(k.fd, k.options); err != nil {
+		return err
 	}
 	if k.local == nil {
 		return nil
 	}
-	// Leave the port to connect, which knows the other end: else each port
-	// could be used towards one destination only (ip(7)).
-	if err := unix.SetsockoptInt(k.fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); err != nil {
-		return fmt.Errorf("leave the port to connect: %w", err)
-	}
 	name, length := k.local.pointer()
 	if _, _, errno := syscall.RawSyscall(unix.SYS_BIND, uintptr(k.fd), uintptr(name), length); errno != 0 {
-		return fmt.Errorf("bind to %s: %w", k.options.Local, errno)
+		return fmt.Errorf("bind to %s: %w", k.source, errno)
 	}
 	return nil
-}
-
-// mark sets the differentiated services field.
-func mark(fd, family, dscp int) error {
-	if family == unix.AF_INET {
-		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, dscp<<2)
-	}
-	return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, dscp<<2)
 }
 
 // Close ends the connection made last; it may be called without one.
