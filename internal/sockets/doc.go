@@ -7,6 +7,7 @@ package sockets
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -22,3 +23,8 @@ var ErrTick = errors.New("nothing transferred for a tick")
 
 // ErrUnsupported says that this operating system lacks what was asked.
 var ErrUnsupported = errors.New("not supported on this operating system")
+
+// isAny says that an error is one of several.
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}

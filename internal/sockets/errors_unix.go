@@ -23,26 +23,14 @@ func sharePort(_, _ string, raw syscall.RawConn) error {
 // accept nothing more. The others are those of one connection, which accept(2) has a
 // list of, or of a moment in which the system lacks something.
 func ListenerBroken(err error) bool {
-	for _, broken := range []error{syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EFAULT} {
-		if errors.Is(err, broken) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EFAULT)
 }
 
 // LacksUDP says that an error of opening a UDP socket is that the system has none, or
 // lets this process have none, of whatever port.
 func LacksUDP(err error) bool {
-	for _, lacking := range []error{syscall.EPROTONOSUPPORT, syscall.ESOCKTNOSUPPORT, syscall.EOPNOTSUPP} {
-		if errors.Is(err, lacking) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, syscall.EPROTONOSUPPORT, syscall.ESOCKTNOSUPPORT, syscall.EOPNOTSUPP)
 }
 
 // OutOfDescriptors says that there are none left, in this process or the system.
-func OutOfDescriptors(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
-}
+func OutOfDescriptors(err error) bool { return isAny(err, syscall.EMFILE, syscall.ENFILE) }

@@ -1,7 +1,6 @@
 package sockets
 
 import (
-	"errors"
 	"syscall"
 
 	"golang.org/x/sys/windows"
@@ -24,12 +23,7 @@ func ListenerBroken(error) bool { return false }
 // none as the net package wants it: Wine cannot have them keep quiet of ICMP errors
 // (SIO_UDP_NETRESET).
 func LacksUDP(err error) bool {
-	for _, lacking := range []error{windows.WSAEPROTONOSUPPORT, windows.WSAESOCKTNOSUPPORT, windows.WSAEOPNOTSUPP} {
-		if errors.Is(err, lacking) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, windows.WSAEPROTONOSUPPORT, windows.WSAESOCKTNOSUPPORT, windows.WSAEOPNOTSUPP)
 }
 
 // OutOfDescriptors does not happen here.
