@@ -173,7 +173,7 @@ func (in *Incoming) Conn() (net.Conn, error) {
 		in.file = os.NewFile(uintptr(in.fd), "accepted connection")
 	}
 	c, err := net.FileConn(in.file)
-	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+	if OutOfDescriptors(err) {
 		return nil, fmt.Errorf("take an accepted connection: %w", err)
 	}
 	err = errors.Join(err, in.file.Close())

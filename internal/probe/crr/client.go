@@ -368,14 +368,14 @@ func (c *caller) count(began, closed time.Duration, err error) {
 // isScarce says that this host has run out of something that connections need
 // and that comes back by itself.
 func isScarce(err error) bool {
-	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS)
+	return errors.Is(err, syscall.EADDRNOTAVAIL) || sockets.OutOfDescriptors(err) || errors.Is(err, syscall.ENOBUFS)
 }
 
 func explainScarce(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("%w: no local port was free, or the source address is not this host's: see sysctl net.ipv4.ip_local_port_range, and that nothing on the way keeps the server from closing first", err)
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case sockets.OutOfDescriptors(err):
 		return fmt.Errorf("%w: allow more open files (ulimit -n)", err)
 	}
 	return err

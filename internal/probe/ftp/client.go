@@ -12,7 +12,6 @@ import (
 	"net/textproto"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/ftp"
@@ -23,6 +22,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
@@ -359,7 +359,7 @@ func wrap(op string, err error) error {
 		return &session.Error{Op: op, Reason: session.Unauthorized, Err: err}
 	case errors.As(err, &reply):
 		return &session.Error{Op: op, Reason: session.Failed, Err: err}
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case sockets.OutOfDescriptors(err):
 		return &session.Error{Op: op, Reason: session.Unsupported, Err: err}
 	}
 	return session.Wrap(op, err)

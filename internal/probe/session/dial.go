@@ -44,7 +44,7 @@ func explainDial(err error, localPort int) error {
 		return fmt.Errorf("%w: local port %d is taken, choose another source port", err, localPort)
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && call == "connect":
 		return fmt.Errorf("%w: no local port is left for this destination; use fewer flows, another source address, or a wider range of ports (net.ipv4.ip_local_port_range)", err)
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case sockets.OutOfDescriptors(err):
 		return fmt.Errorf("%w: raise the limit of open files (ulimit -n) or take fewer flows", err)
 	}
 	return err
