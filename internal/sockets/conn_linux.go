@@ -67,9 +67,7 @@ func Attach(c *net.TCPConn) (*Conn, error) {
 	return conn, nil
 }
 
-// Detach takes the socket of c out of the network poller and closes c.
-func Detach(c *net.TCPConn) (*Conn, error) { return detach(c) }
-
+// detach takes the socket of c out of the network poller and closes c.
 func detach(c interface {
 	syscall.Conn
 	io.Closer

@@ -28,8 +28,8 @@ type Conn struct {
 	peeked []byte
 }
 
-// Detach wraps c, which the Conn now owns.
-func Detach(c *net.TCPConn) (*Conn, error) {
+// detach wraps c, which the Conn now owns.
+func detach(c net.Conn) (*Conn, error) {
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func Detach(c *net.TCPConn) (*Conn, error) {
 
 // Attach is Detach: every socket is in the poller here.
 func Attach(c *net.TCPConn) (*Conn, error) {
-	conn, err := Detach(c)
+	conn, err := detach(c)
 	if err == nil {
 		conn.wait = AttachedTick
 	}
@@ -106,7 +106,7 @@ func (c *Conn) WriteMore(p []byte) (int, error) { return c.Write(p) }
 // a millisecond, because an expired deadline would hide bytes that are there.
 func (c *Conn) Readable() bool {
 	var b [1]byte
-	n, err := c.read(b[:], time.Millisecond)
+	n, err := c.read(b[:], shortest)
 	if n > 0 {
 		c.mu.Lock()
 		c.peeked = append(c.peeked, b[0])

@@ -7,6 +7,7 @@ package sockets
 
 import (
 	"errors"
+	"net"
 	"slices"
 	"time"
 )
@@ -17,6 +18,10 @@ const Tick = 100 * time.Millisecond
 
 // AttachedTick is the Tick of an attached Conn: there may be thousands of them.
 const AttachedTick = 500 * time.Millisecond
+
+// Detach takes a socket out of the network poller, where the system has blocking ones, and
+// closes c or owns it.
+func Detach(c *net.TCPConn) (*Conn, error) { return detach(c) }
 
 // ErrTick says that nothing could be transferred for a Tick, or until a signal.
 var ErrTick = errors.New("nothing transferred for a tick")

@@ -29,6 +29,15 @@ func DialUDP(ctx context.Context, local, remote netip.AddrPort, device string) (
 	return conn, nil
 }
 
+// DetachUDP is [Detach] for a connected socket of UDP.
+func DetachUDP(c *net.UDPConn) (*Conn, error) { return detach(c) }
+
+// Most is how many packets one Send takes.
+func (s *PacketSender) Most() int { return s.most }
+
+// Packet is the i-th packet, for the caller to write to.
+func (s *PacketSender) Packet(i int) []byte { return s.buf[i*s.size : (i+1)*s.size : (i+1)*s.size] }
+
 // InterfaceMTU is the MTU of the network interface that has the address
 // local, and its name; 0 if none has.
 func InterfaceMTU(local netip.Addr) (int, string) {

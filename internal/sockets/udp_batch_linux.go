@@ -56,14 +56,8 @@ func (c *Conn) cutInto(size int) error {
 	return c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, size) })
 }
 
-// Most is how many packets one Send takes.
-func (s *PacketSender) Most() int { return s.most }
-
 // Segments says whether the kernel cuts the packets from large buffers.
 func (s *PacketSender) Segments() bool { return s.segments }
-
-// Packet is the i-th packet, for the caller to write to.
-func (s *PacketSender) Packet(i int) []byte { return s.buf[i*s.size : (i+1)*s.size : (i+1)*s.size] }
 
 // Send sends the packets from up to but without to, and says how many of them
 // the kernel took. Its errors are ErrTick, ErrNoBuffers, ErrTooBig,

@@ -3,7 +3,6 @@ package sockets
 import (
 	"encoding/binary"
 	"fmt"
-	"net"
 	"net/netip"
 	"syscall"
 	"time"
@@ -177,7 +176,3 @@ func (c *Conn) LocalAddr() string {
 	}
 	return ""
 }
-
-// DetachUDP takes the connected socket of c out of the network poller and
-// closes c.
-func DetachUDP(c *net.UDPConn) (*Conn, error) { return detach(c) }

@@ -32,14 +32,8 @@ func NewPacketSender(c *Conn, size int, segments bool) (*PacketSender, error) {
 	return s, nil
 }
 
-// Most is how many packets one Send takes.
-func (s *PacketSender) Most() int { return s.most }
-
 // Segments says that the system does not cut packets from large buffers.
 func (s *PacketSender) Segments() bool { return false }
-
-// Packet is the i-th packet, for the caller to write to.
-func (s *PacketSender) Packet(i int) []byte { return s.buf[i*s.size : (i+1)*s.size : (i+1)*s.size] }
 
 // Send sends the packets from up to but without to, and says how many of them
 // the system took.
@@ -201,11 +195,3 @@ func (p *Packets) Interrupt() {
 
 // Close closes the socket.
 func (p *Packets) Close() error { return p.udp.Close() }
-
-// DetachUDP wraps the connected socket c, which the Conn now owns.
-func DetachUDP(c *net.UDPConn) (*Conn, error) {
-	if err := c.SetDeadline(time.Time{}); err != nil {
-		return nil, err
-	}
-	return &Conn{sock: c, wait: Tick}, nil
-}
