@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -148,13 +149,9 @@ func (r *Receiver) Receive(fd int, fromErrors bool) ([]byte, Control, error) {
 // call comes next that an ICMP error arrived earlier on the socket: the call
 // did nothing and may be repeated.
 func IsPending(err error) bool {
-	for _, errno := range []unix.Errno{unix.EHOSTUNREACH, unix.ENETUNREACH, unix.ECONNREFUSED, unix.EMSGSIZE,
-		unix.EPROTO, unix.EOPNOTSUPP, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EACCES} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	errno, _ := errors.AsType[unix.Errno](err)
+	return slices.Contains([]unix.Errno{unix.EHOSTUNREACH, unix.ENETUNREACH, unix.ECONNREFUSED, unix.EMSGSIZE,
+		unix.EPROTO, unix.EOPNOTSUPP, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EACCES}, errno)
 }
 
 // Send sends b on a connected socket. Errors that belong to earlier packets
