@@ -23,13 +23,8 @@ import (
 
 // The closed loop allocates nothing, neither at the client nor at the server.
 func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
-	near, far := probetest.Conns(t)
-	done := make(chan error, 1)
-	go func() {
-		err := oneByteEnd(&far, false)
-		done <- err
-	}()
-	x := &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}
+	near, done := answered(t, false)
+	x := byteExchange(near)
 	recorder := latency.New()
 	n := probetest.Allocations(2000, func() {
 		start := time.Now()
@@ -53,14 +48,9 @@ func TestLateLoopMeasuresOnce(t *testing.T) {
 	}{
 		{0, false, 1}, {time.Second, false, 1}, {0, true, 0},
 	} {
-		near, far := probetest.Conns(t)
-		done := make(chan error, 1)
-		go func() {
-			err := oneByteEnd(&far, false)
-			done <- err
-		}()
+		near, done := answered(t, false)
 		l := &loop{
-			exchanger: &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)},
+			exchanger: byteExchange(near),
 			recorder:  latency.New(), warmup: c.warmup, length: time.Second,
 		}
 		l.stop.Store(c.stop)
@@ -87,11 +77,9 @@ func (x *lossy) exchange(last bool) error {
 // A request of the warm-up that waits for its answer beyond the measured time is lost
 // in it: the one that comes through afterwards says nothing of that time.
 func TestLossThatOutlastsTheLoopIsMeasured(t *testing.T) {
-	near, far := probetest.Conns(t)
-	done := make(chan error, 1)
-	go func() { done <- oneByteEnd(&far, false) }()
+	near, done := answered(t, false)
 	l := &loop{
-		exchanger: &lossy{&tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}, 1},
+		exchanger: &lossy{byteExchange(near), 1},
 		recorder:  latency.New(), warmup: time.Second, length: time.Second,
 	}
 	testutil.OK(t, errors.Join(l.run(time.Now().Add(-time.Hour)), <-done))
@@ -103,13 +91,8 @@ func TestLossThatOutlastsTheLoopIsMeasured(t *testing.T) {
 // A thread that keeps its CPU while it waits makes way for the garbage
 // collector, even when nothing ever comes.
 func TestWaitingLetsTheWorldStop(t *testing.T) {
-	near, far := probetest.Conns(t)
-	done := make(chan error, 1)
-	go func() {
-		err := oneByteEnd(&far, false)
-		done <- err
-	}()
-	x := &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}
+	near, done := answered(t, false)
+	x := byteExchange(near)
 	stopped := make(chan error, 1)
 	go func() {
 		for range 20 {
@@ -185,7 +168,7 @@ func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*loop, 
 		}
 	}()
 	loop := &loop{recorder: latency.New(), length: length}
-	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, rate, 1, 0)
+	p := newPipeline(byteCarrier(near), loop, rate, 1, 0)
 	if _, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +226,7 @@ func intoSilence(t *testing.T, answers int64, length time.Duration, rate float64
 		}
 	}()
 	loop := &loop{recorder: latency.New(), length: length}
-	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, rate, 1, 0)
+	p := newPipeline(byteCarrier(near), loop, rate, 1, 0)
 	p.drain = drain
 	_, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) })
 	near.Interrupt()
@@ -335,14 +318,9 @@ func connected(t *testing.T, to netip.AddrPort) *sockets.Conn {
 // None of the loops allocates once it runs: what a run of twice the length
 // allocates is no more than the progress of either takes.
 func TestPipelinesDoNotAllocate(t *testing.T) {
-	near, far := probetest.Conns(t)
-	done := make(chan error, 1)
-	go func() {
-		err := oneByteEnd(&far, false)
-		done <- err
-	}()
+	near, done := answered(t, false)
 	loop := &loop{recorder: latency.New(), length: time.Hour}
-	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, 0, 4, 0)
+	p := newPipeline(byteCarrier(near), loop, 0, 4, 0)
 	p.end = time.Hour
 	start := time.Now()
 	step := func() {
@@ -368,13 +346,9 @@ func TestPipelinesDoNotAllocate(t *testing.T) {
 // Spinning and stamped exchanges allocate nothing either, at both ends.
 func TestSpinningDoesNotAllocate(t *testing.T) {
 	probetest.StampAll(t)
-	near, far := probetest.Conns(t)
-	done := make(chan error, 1)
-	go func() {
-		err := oneByteEnd(&far, true)
-		done <- err
-	}()
-	x := &tcpExchange{endpoint: endpoint{ControlConn: near, spin: true}, request: make([]byte, 1), response: make([]byte, 1)}
+	near, done := answered(t, true)
+	x := byteExchange(near)
+	x.spin = true
 	step := func() {
 		testutil.OK(t, x.exchange(false))
 	}
@@ -416,10 +390,24 @@ func TestSpinningEndsByDeadline(t *testing.T) {
 	}
 }
 
-// oneByteEnd answers requests of a byte with one, without a follower.
-func oneByteEnd(w *session.ControlConn, spin bool) error {
+// answered is a connection whose other end answers requests of a byte with one, without a
+// follower, and says how that ended.
+func answered(t *testing.T, spin bool) (near session.ControlConn, done <-chan error) {
+	t.Helper()
+	near, far := probetest.Conns(t)
+	ended := make(chan error, 1)
 	end := &responder{requests: &requests{}, spec: measurement.Spec{RequestBytes: 1, ResponseBytes: 1, InFlight: 2}, zeros: []byte{0}}
-	return end.answer(w, spin)
+	go func() { ended <- end.answer(&far, spin) }()
+	return near, ended
+}
+
+// byteExchange and byteCarrier make requests of a byte, whose responses have one.
+func byteExchange(w session.ControlConn) *tcpExchange {
+	return &tcpExchange{endpoint: endpoint{ControlConn: w}, request: make([]byte, 1), response: make([]byte, 1)}
+}
+
+func byteCarrier(w session.ControlConn) *tcpCarrier {
+	return &tcpCarrier{Conn: w.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}
 }
 
 // stepper is a UDP or TCP far end in this process that answers at once, but
