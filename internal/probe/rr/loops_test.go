@@ -150,31 +150,42 @@ func TestOpenLoopHidesNoStall(t *testing.T) {
 // pastStall runs an open loop towards a far end that stalls.
 func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*loop, *pipeline) {
 	t.Helper()
-	near, far := probetest.Conns(t)
 	s := &stepper{stallAt: stall, stall: stall}
-	done := make(chan error, 1)
-	go func() {
+	loop, p, err := openLoop(t, length, rate, drainTime, func(int64) bool {
+		s.pause()
+		return true
+	})
+	testutil.OK(t, err)
+	return loop, p
+}
+
+// openLoop runs an open loop, whose last responses may take drain, towards a far end that
+// answers those requests of which answers, which may wait, says so.
+func openLoop(t *testing.T, length time.Duration, rate float64, drain time.Duration, answers func(request int64) bool) (*loop, *pipeline, error) {
+	t.Helper()
+	near, far := probetest.Conns(t)
+	var end sync.WaitGroup
+	end.Go(func() {
 		b := make([]byte, 1)
-		for {
+		for i := int64(0); ; i++ {
 			if _, err := far.Read(b); err != nil {
-				done <- err
 				return
 			}
-			s.pause()
+			if !answers(i) {
+				continue
+			}
 			if _, err := far.Write(b); err != nil {
-				done <- err
 				return
 			}
 		}
-	}()
+	})
 	loop := &loop{recorder: latency.New(), length: length}
 	p := newPipeline(byteCarrier(near), loop, rate, 1, 0)
-	if _, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) }); err != nil {
-		t.Fatal(err)
-	}
+	p.drain = drain
+	_, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) })
 	near.Interrupt()
-	<-done
-	return loop, p
+	end.Wait()
+	return loop, p, err
 }
 
 // A far end over TCP that falls silent for good leaves what was under way, or could not
@@ -184,7 +195,7 @@ func TestSilenceAtTheEndIsLoss(t *testing.T) {
 	for _, answers := range []int64{0, 5} {
 		testutil.Longer(t, func(factor float64) string {
 			length := time.Duration(factor * float64(200*time.Millisecond))
-			loop, p, err := intoSilence(t, answers, length, 20/length.Seconds(), length/4)
+			loop, p, err := openLoop(t, length, 20/length.Seconds(), length/4, func(request int64) bool { return request < answers })
 			d := loop.recorder.Distribution()
 			if sent := 20 - p.unsent; sent <= answers || d.Samples < answers {
 				return fmt.Sprintf("%d of 20 requests left in time, %d answers came", sent, d.Samples)
@@ -202,36 +213,6 @@ func TestSilenceAtTheEndIsLoss(t *testing.T) {
 			return ""
 		})
 	}
-}
-
-// intoSilence runs an open loop towards a far end that answers some requests and then
-// none.
-func intoSilence(t *testing.T, answers int64, length time.Duration, rate float64, drain time.Duration) (*loop, *pipeline, error) {
-	t.Helper()
-	near, far := probetest.Conns(t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b := make([]byte, 1)
-		for i := int64(0); ; i++ {
-			if _, err := far.Read(b); err != nil {
-				return
-			}
-			if i >= answers {
-				continue
-			}
-			if _, err := far.Write(b); err != nil {
-				return
-			}
-		}
-	}()
-	loop := &loop{recorder: latency.New(), length: length}
-	p := newPipeline(byteCarrier(near), loop, rate, 1, 0)
-	p.drain = drain
-	_, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) })
-	near.Interrupt()
-	<-done
-	return loop, p, err
 }
 
 // A request that is lost costs itself and no other; responses that come late,
