@@ -24,18 +24,7 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 func TestOverIPv6(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	testutil.Need(t, err == nil, "IPv6 on loopback")
-	s, err := probe.NewServer(probe.ServerOptions{})
-	testutil.OK(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, ln) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
-	target := ln.Addr().(*net.TCPAddr).AddrPort()
+	target := servertest.ServeListener(t, probe.ServerOptions{}, ln)
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.02},
 		{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.05},

@@ -163,14 +163,8 @@ func TestStockClientsOfBothFamilies(t *testing.T) {
 	path := servertest.NeedIPerf3(t)
 	ln, err := net.Listen("tcp", ":0")
 	testutil.OK(t, err)
-	s, err := probe.NewServer(probe.ServerOptions{Open: true})
-	testutil.OK(t, err)
-	l, err := s.Bind(ln)
-	testutil.OK(t, err)
-	ctx, cancel := context.WithCancel(servertest.Context(t))
-	done := make(chan error, 1)
-	go func() { done <- l.Serve(ctx) }()
-	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
+	port := servertest.ServeListener(t, probe.ServerOptions{Open: true}, ln).Port()
+	ctx := servertest.Context(t)
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		target := netip.AddrPortFrom(netip.MustParseAddr(host), port)
 		if c, err := net.Dial("tcp", target.String()); err != nil {
@@ -184,10 +178,6 @@ func TestStockClientsOfBothFamilies(t *testing.T) {
 				t.Errorf("%s: %v", host, err)
 			}
 		}
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
@@ -143,8 +141,7 @@ func checkOutcome(t *testing.T, out measurement.Outcome, spec measurement.Spec) 
 func TestPacketsOverIPv6(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	testutil.Need(t, err == nil, "IPv6 on loopback")
-	target := ln.Addr().(*net.TCPAddr).AddrPort()
-	serveOn(t, ln)
+	target := servertest.ServeListener(t, probe.ServerOptions{}, ln)
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.UDP, PacketBytes: 1200, RateBitsPerSecond: 1e7, DSCP: 10},
 		{Kind: measurement.UDP, RateBitsPerSecond: 1e8, Direction: measurement.Receive},
@@ -166,19 +163,6 @@ func TestPacketsOverIPv6(t *testing.T) {
 			t.Errorf("path MTU %v", out.Metrics["path_mtu_bytes"])
 		}
 	}
-}
-
-func serveOn(t *testing.T, ln net.Listener) {
-	t.Helper()
-	s, err := probe.NewServer(probe.ServerOptions{})
-	testutil.OK(t, err)
-	var group errgroup.Group
-	group.Go(func() error { return s.Serve(t.Context(), ln) })
-	t.Cleanup(func() {
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // A server that only TCP reaches ends the test with the reason and the advice.
