@@ -153,12 +153,6 @@ func TestCancelMidway(t *testing.T) {
 		{Kind: measurement.RR},
 		{Kind: measurement.RR, Protocol: measurement.OverUDP},
 	} {
-		spec.Duration = 600
-		ctx, cancel := context.WithCancel(servertest.Context(t))
-		_, err := probe.Run(ctx, probe.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
-			t.Errorf("%v: got %v", spec, err)
-		}
-		cancel()
+		servertest.CancelMidway(t, target, spec)
 	}
 }

@@ -186,13 +186,7 @@ func TestRRModesCancelled(t *testing.T) {
 		{Kind: measurement.CRR, Flows: 2},
 		{Kind: measurement.Load, IdleDuration: 0.1, Flows: 1},
 	} {
-		spec.Duration = 600
-		ctx, cancel := context.WithCancel(servertest.Context(t))
-		_, err := probe.Run(ctx, probe.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
-			t.Errorf("%v: got %v", spec, err)
-		}
-		cancel()
+		servertest.CancelMidway(t, target, spec)
 	}
 }
 

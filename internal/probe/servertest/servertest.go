@@ -87,6 +87,19 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
+// CancelMidway runs an endless test until its first sign of life, and holds that it ends as one
+// that its caller ended.
+func CancelMidway(t *testing.T, target netip.AddrPort, spec measurement.Spec) {
+	t.Helper()
+	spec.Duration = 600
+	ctx, cancel := context.WithCancel(Context(t))
+	defer cancel()
+	_, err := probe.Run(ctx, probe.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
+		t.Errorf("%v: got %v", spec, err)
+	}
+}
+
 // FewAndMany are the flows of a tcp test on threads and of one on the shared poller.
 var FewAndMany = []int{2, session.ThreadConnections + 6}
 

@@ -1,7 +1,6 @@
 package udp_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -207,13 +206,7 @@ func TestCancelPackets(t *testing.T) {
 		{Kind: measurement.UDP, RateBitsPerSecond: 1e7, Direction: measurement.Receive},
 		{Kind: measurement.UDP, RateBitsPerSecond: 1e7, LossBound: 0.1},
 	} {
-		spec.Duration = 600
-		ctx, cancel := context.WithCancel(servertest.Context(t))
-		_, err := probe.Run(ctx, probe.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
-			t.Errorf("%v: got %v", spec, err)
-		}
-		cancel()
+		servertest.CancelMidway(t, target, spec)
 	}
 }
 
