@@ -83,9 +83,7 @@ func StartStamps(ctx context.Context, req session.Request, ready protocol.Ready)
 		defer begun()
 		// What goes wrong leaves fewer exchanges, or none, which is an answer; none of it
 		// concerns the test itself.
-		searching, found := context.WithTimeout(ctx, ttlSearch)
-		defer found()
-		conn, err := dialPolled(searching, req, ready)
+		conn, err := dialPolled(ctx, req, ready)
 		if err != nil {
 			return
 		}

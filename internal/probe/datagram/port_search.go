@@ -32,6 +32,9 @@ const (
 	portsAtOnce = 8
 	portsEvery  = 50 * time.Millisecond
 	maxPorts    = 256
+	// searchTime bounds the search for what is not worth the time that a test over UDP takes
+	// for it. One of 16 back ends is missed in 3 of 10⁵ searches.
+	searchTime = time.Second
 )
 
 // Translated says that the server has another address than the one dialled.
@@ -68,7 +71,9 @@ func dialPolled(ctx context.Context, req session.Request, ready protocol.Ready) 
 		dialer.LocalAddr = &net.UDPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
 	}
 	if Translated(req.Target, ready) {
-		found, err := Dial(ctx, req, ready, netip.AddrPortFrom(req.Source, 0))
+		searching, stop := context.WithTimeout(ctx, searchTime)
+		defer stop()
+		found, err := Dial(searching, req, ready, netip.AddrPortFrom(req.Source, 0))
 		if err != nil {
 			return nil, err
 		}

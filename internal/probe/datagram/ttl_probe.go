@@ -23,10 +23,6 @@ type TTLProbe struct {
 const (
 	ttlTries = 3
 	ttlWait  = 100 * time.Millisecond
-	// ttlSearch bounds the search for a port from which a translated server is
-	// reached: the time to live is not worth the time that a test over UDP takes
-	// for it. One of 16 back ends is missed in 3 of 10⁵ searches.
-	ttlSearch = time.Second
 )
 
 // StartTTLProbe asks in the background, until ctx ends.
@@ -43,16 +39,14 @@ func (p *TTLProbe) End() {
 	p.done.Wait()
 }
 
-// Result waits for the answer, which takes ttlSearch + ttlTries × ttlWait at most.
+// Result waits for the answer, which takes searchTime + ttlTries × ttlWait at most.
 func (p *TTLProbe) Result() int {
 	p.done.Wait()
 	return p.ttl
 }
 
 func probeTTL(ctx context.Context, req session.Request, ready protocol.Ready) int {
-	searching, stop := context.WithTimeout(ctx, ttlSearch)
-	defer stop()
-	c, err := dialPolled(searching, req, ready)
+	c, err := dialPolled(ctx, req, ready)
 	if err != nil {
 		return 0
 	}
