@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// Highest is the largest time the histogram tells apart; longer times are
+	// highest is the largest time the histogram tells apart; longer times are
 	// kept in its last bucket, and exactly in Max and Mean.
-	Highest = 60 * time.Second
+	highest = 60 * time.Second
 	// significantDigits bounds the histogram's relative error at 0.1 %.
 	significantDigits = 3
 	// exactSamples is how many first samples are also kept as they are, so
@@ -49,7 +49,7 @@ type Recorder struct {
 // New returns an empty Recorder; it allocates all that it will ever need.
 func New() *Recorder {
 	return &Recorder{
-		hist:  hdrhistogram.New(1, int64(Highest), significantDigits),
+		hist:  hdrhistogram.New(1, int64(highest), significantDigits),
 		exact: make([]int64, 0, exactSamples),
 	}
 }
@@ -73,7 +73,7 @@ func (r *Recorder) Record(d time.Duration) {
 	}
 	// The bucketed value is within the histogram's range by this very min, and
 	// the count cannot overflow, so RecordValue has no error to report.
-	_ = r.hist.RecordValue(min(v, int64(Highest)))
+	_ = r.hist.RecordValue(min(v, int64(highest)))
 }
 
 // Lose counts requests that were due and have no round-trip time: in every

@@ -103,9 +103,9 @@ func TestPercentilesNeedTenSamplesBeyond(t *testing.T) {
 func TestOutOfRange(t *testing.T) {
 	r := New()
 	r.Record(-time.Second)
-	r.Record(2 * Highest)
+	r.Record(2 * highest)
 	d := r.Distribution()
-	if d.Samples != 2 || d.Min != 0 || d.Max != measurement.SecondsOf(2*Highest) {
+	if d.Samples != 2 || d.Min != 0 || d.Max != measurement.SecondsOf(2*highest) {
 		t.Errorf("got %+v", d)
 	}
 	if h, err := Decode(d.HDR); err != nil || h.TotalCount() != 2 {

@@ -40,15 +40,15 @@ import (
 type Request struct {
 	Spec measurement.Spec
 	// Target is the destination; its port is used by TCP probes only. UDP
-	// probes go to UDPPort, where nobody is expected to listen.
+	// probes go to udpPort, where nobody is expected to listen.
 	Target netip.AddrPort
 	// Source, when valid, is the local address to send from.
 	Source netip.Addr
 }
 
-// UDPPort is the destination port of UDP probes: the first of those that
+// udpPort is the destination port of UDP probes: the first of those that
 // traceroute uses.
-const UDPPort = 33434
+const udpPort = 33434
 
 // Run traces the path to the target. progress, which may be nil, is called
 // when hops answer, from the same goroutine. A path that ends nowhere is not
@@ -103,7 +103,7 @@ func planOf(req Request) (plan, error) {
 			return p, fmt.Errorf("trace: TCP probes need a port of %v", addr)
 		}
 	case measurement.OverUDP:
-		p.target = netip.AddrPortFrom(addr, UDPPort)
+		p.target = netip.AddrPortFrom(addr, udpPort)
 	case measurement.OverICMP:
 		p.target = netip.AddrPortFrom(addr, 0)
 	}

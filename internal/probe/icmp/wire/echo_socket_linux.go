@@ -48,11 +48,11 @@ func echoRefused(rawErr, datagramErr error) error {
 
 func prepareEcho(fd int, kind string, v6 bool, source, target netip.Addr) error {
 	if kind == RawSocket {
-		if err := OnlyEchoReplies(fd, v6); err != nil {
+		if err := onlyEchoReplies(fd, v6); err != nil {
 			return err
 		}
 	}
-	if err := Set(fd, ErrorQueue(v6), ReceiveTTL(v6)); err != nil {
+	if err := Set(fd, ErrorQueue(v6), receiveTTL(v6)); err != nil {
 		return err
 	}
 	return Connect(fd, source, netip.AddrPortFrom(target, 0))

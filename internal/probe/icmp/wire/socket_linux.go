@@ -47,8 +47,8 @@ const (
 	timespecBytes    = int(unsafe.Sizeof(unix.Timespec{}))
 )
 
-// ParseControl reads the control messages of one recvmsg.
-func ParseControl(oob []byte) (Control, error) {
+// parseControl reads the control messages of one recvmsg.
+func parseControl(oob []byte) (Control, error) {
 	var c Control
 	for len(oob) >= unix.CmsgLen(0) {
 		header, data, rest, err := unix.ParseOneSocketControlMessage(oob)
@@ -140,7 +140,7 @@ func (r *Receiver) Receive(fd int, fromErrors bool) ([]byte, Control, error) {
 		if err != nil {
 			return nil, Control{}, err
 		}
-		control, err := ParseControl(r.control[:controlBytes])
+		control, err := parseControl(r.control[:controlBytes])
 		return r.packet[:n], control, err
 	}
 }
@@ -292,18 +292,18 @@ func SendTTL(v6 bool, ttl int) Option {
 	return Option{unix.IPPROTO_IP, unix.IP_TTL, ttl, "IP_TTL"}
 }
 
-// ReceiveTTL is the option that reports the time to live of what is received.
-func ReceiveTTL(v6 bool) Option {
+// receiveTTL is the option that reports the time to live of what is received.
+func receiveTTL(v6 bool) Option {
 	if v6 {
 		return Option{unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1, "IPV6_RECVHOPLIMIT"}
 	}
 	return Option{unix.IPPROTO_IP, unix.IP_RECVTTL, 1, "IP_RECVTTL"}
 }
 
-// OnlyEchoReplies keeps every other ICMP message away from a raw ICMP socket
+// onlyEchoReplies keeps every other ICMP message away from a raw ICMP socket
 // (linux/icmp.h ICMP_FILTER, RFC 3542 §3.2). ICMP errors about sent packets
 // come by the error queue and are not affected.
-func OnlyEchoReplies(fd int, v6 bool) error {
+func onlyEchoReplies(fd int, v6 bool) error {
 	_, reply := EchoTypes(v6)
 	if v6 {
 		var f unix.ICMPv6Filter

@@ -38,7 +38,7 @@ func TestParseControl(t *testing.T) {
 		controlMessage(unix.IPPROTO_IP, unix.IP_TTL, bytesOf(int32(63))),
 		controlMessage(unix.IPPROTO_IP, unix.IP_RECVERR, append(bytesOf(extended), bytesOf(offender)...)),
 	)
-	c, err := ParseControl(oob)
+	c, err := parseControl(oob)
 	testutil.OK(t, err)
 	if !c.Stamp.Equal(time.Unix(7, 9)) || c.TTL != 63 || !c.IsICMP() || c.Error.Info != 1300 ||
 		c.Offender != netip.MustParseAddr("10.77.0.2") {
@@ -46,7 +46,7 @@ func TestParseControl(t *testing.T) {
 	}
 	six := unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: netip.MustParseAddr("fd77::2").As16()}
 	extended.Origin = unix.SO_EE_ORIGIN_ICMP6
-	c, err = ParseControl(controlMessage(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, append(bytesOf(extended), bytesOf(six)...)))
+	c, err = parseControl(controlMessage(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, append(bytesOf(extended), bytesOf(six)...)))
 	if err != nil || c.Offender != netip.MustParseAddr("fd77::2") || !c.IsICMP() {
 		t.Errorf("parsed %+v, %v", c, err)
 	}
@@ -60,7 +60,7 @@ func FuzzParseControl(f *testing.F) {
 	f.Add(controlMessage(unix.IPPROTO_IP, unix.IP_RECVERR, bytesOf(unix.SockExtendedErr{Origin: unix.SO_EE_ORIGIN_ICMP})))
 	f.Add(controlMessage(unix.SOL_SOCKET, unix.SCM_TIMESTAMPING, bytesOf([3]unix.Timespec{{Sec: 7, Nsec: 9}})))
 	f.Fuzz(func(t *testing.T, oob []byte) {
-		c, err := ParseControl(oob)
+		c, err := parseControl(oob)
 		if err == nil && c.Offender.IsValid() && !c.Queued {
 			t.Errorf("an offender without an error: %+v", c)
 		}
