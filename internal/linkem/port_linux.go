@@ -261,36 +261,28 @@ func (p *Port) countOverruns() {
 
 // write gives one frame to the device. The call does not wait.
 func (p *Port) write(frame []byte) unix.Errno {
-	for {
-		_, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(frame))), uintptr(len(frame)))
-		if errno != unix.EINTR {
-			return errno
-		}
-	}
+	_, errno := p.call(unix.SYS_WRITE, unsafe.Pointer(unsafe.SliceData(frame)), len(frame))
+	return errno
 }
 
 // writeVector gives one frame in pieces to the device.
 func (p *Port) writeVector(pieces []unix.Iovec) unix.Errno {
-	for {
-		_, _, errno := unix.RawSyscall(unix.SYS_WRITEV, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces))), uintptr(len(pieces)))
-		if errno != unix.EINTR {
-			return errno
-		}
-	}
+	_, errno := p.call(unix.SYS_WRITEV, unsafe.Pointer(unsafe.SliceData(pieces)), len(pieces))
+	return errno
 }
 
 func (p *Port) read(buffer []byte) (int, unix.Errno) {
-	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(buffer))), uintptr(len(buffer)))
-		if errno != unix.EINTR {
-			return int(n), errno
-		}
-	}
+	return p.call(unix.SYS_READ, unsafe.Pointer(unsafe.SliceData(buffer)), len(buffer))
 }
 
 func (p *Port) readVector(pieces []unix.Iovec) (int, unix.Errno) {
+	return p.call(unix.SYS_READV, unsafe.Pointer(unsafe.SliceData(pieces)), len(pieces))
+}
+
+// call is a system call on the port, again when a signal cut it short.
+func (p *Port) call(which uintptr, at unsafe.Pointer, length int) (int, unix.Errno) {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READV, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces))), uintptr(len(pieces)))
+		n, _, errno := unix.RawSyscall(which, uintptr(p.fd), uintptr(at), uintptr(length))
 		if errno != unix.EINTR {
 			return int(n), errno
 		}
