@@ -67,11 +67,8 @@ func (p *pool) close() {
 // what else its connection can do, so that every byte passes here.
 type dataConn struct {
 	net.Conn
-	pool    *pool
-	moved   *atomic.Int64 // of the end, in both directions
-	unwatch func()
-	closing sync.Once
-	closed  error
+	moved *atomic.Int64 // of the end, in both directions
+	close func() error
 	// sent is how much the system has sent so far, or 0; may be nil.
 	sent func() int64
 
@@ -84,12 +81,18 @@ type dataConn struct {
 // newDataConn takes c over; watch, which may be nil, is called with it, and what
 // it returns before the connection is closed.
 func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn) func()) (*dataConn, error) {
-	d := &dataConn{Conn: c, pool: p, moved: moved, unwatch: func() {}, window: stallTimeout}
+	d := &dataConn{Conn: c, moved: moved, window: stallTimeout}
+	unwatch := func() {}
+	d.close = sync.OnceValue(func() error {
+		unwatch()
+		p.remove(d)
+		return c.Close()
+	})
 	if err := p.add(d); err != nil {
 		return nil, err
 	}
 	if watch != nil {
-		d.unwatch = watch(c)
+		unwatch = watch(c)
 	}
 	return d, nil
 }
@@ -166,31 +169,26 @@ func (d *dataConn) RemoteAddr() net.Addr {
 }
 
 // Close may be called again.
-func (d *dataConn) Close() error {
-	d.closing.Do(func() {
-		d.unwatch()
-		d.pool.remove(d)
-		d.closed = d.Conn.Close()
-	})
-	return d.closed
-}
+func (d *dataConn) Close() error { return d.close() }
 
 // controlConn is a client's control connection: what is read is bounded in time
 // and length from each command on.
 type controlConn struct {
 	net.Conn
-	pool *pool
+	close func() error
 	// transfers is called when a command is about to be sent that begins one.
 	transfers func()
 	// left is how much of a reply may still come.
 	left     int
 	greeting []byte
-	closing  sync.Once
-	closed   error
 }
 
 func newControlConn(c net.Conn, p *pool, transfers func()) (*controlConn, error) {
-	control := &controlConn{Conn: c, pool: p, transfers: transfers, left: maxReplyBytes}
+	control := &controlConn{Conn: c, transfers: transfers, left: maxReplyBytes}
+	control.close = sync.OnceValue(func() error {
+		p.remove(control)
+		return c.Close()
+	})
 	if err := p.add(control); err != nil {
 		return nil, err
 	}
@@ -220,10 +218,4 @@ func (c *controlConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *controlConn) Close() error {
-	c.closing.Do(func() {
-		c.pool.remove(c)
-		c.closed = c.Conn.Close()
-	})
-	return c.closed
-}
+func (c *controlConn) Close() error { return c.close() }

@@ -332,7 +332,12 @@ func (d *driver) GetTLSConfig() (*tls.Config, error) { return nil, errors.New("n
 // WrapPassiveListener takes over the listener of a data connection.
 func (d *driver) WrapPassiveListener(ln net.Listener) (net.Listener, error) {
 	return d.x.listen(func() (net.Listener, error) {
-		w := &dataListener{Listener: ln, x: d.x, unused: func() error { return nil }}
+		w := &dataListener{Listener: ln, x: d.x}
+		unused := func() error { return nil } // closes what was replaced
+		w.close = sync.OnceValue(func() error {
+			d.x.pool.remove(w)
+			return errors.Join(w.Listener.Close(), unused())
+		})
 		if d.x.s.o.Ports != (Ports{}) {
 			// The library's own range of ports is for IPv4 alone. Its listener, on
 			// which it sets a deadline, stays open for that, and nobody is told of it.
@@ -340,7 +345,7 @@ func (d *driver) WrapPassiveListener(ln net.Listener) (net.Listener, error) {
 			if err != nil {
 				return nil, errors.Join(err, ln.Close())
 			}
-			w.Listener, w.unused = ours, ln.Close
+			w.Listener, unused = ours, ln.Close
 		}
 		return w, nil
 	})
@@ -349,10 +354,8 @@ func (d *driver) WrapPassiveListener(ln net.Listener) (net.Listener, error) {
 // dataListener waits for one data connection of a session.
 type dataListener struct {
 	net.Listener
-	x       *session
-	unused  func() error // closes what was replaced
-	closing sync.Once
-	closed  error
+	x     *session
+	close func() error
 }
 
 // Accept returns the connection of the session's client, and waits on after one of
@@ -418,10 +421,4 @@ func (x *session) watch(c net.Conn) func() {
 	}
 }
 
-func (l *dataListener) Close() error {
-	l.closing.Do(func() {
-		l.x.pool.remove(l)
-		l.closed = errors.Join(l.Listener.Close(), l.unused())
-	})
-	return l.closed
-}
+func (l *dataListener) Close() error { return l.close() }

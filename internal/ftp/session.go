@@ -30,8 +30,7 @@ type session struct {
 	pool     pool // of the data connection and its listener
 
 	writing sync.Mutex
-	closing sync.Once
-	closed  error
+	close   func() error
 
 	mu       sync.Mutex
 	timer    *time.Timer // nil once the session is closed
@@ -47,6 +46,16 @@ type session struct {
 func newSession(c net.Conn, s *Server) *session {
 	now := time.Now()
 	x := &session{Conn: c, s: s, client: addressOf(c), ends: now.Add(s.o.MaxDuration), login: now.Add(s.bounds.login)}
+	x.close = sync.OnceValue(func() error {
+		x.mu.Lock()
+		x.timer.Stop()
+		x.timer = nil
+		x.mu.Unlock()
+		s.pool.remove(x)
+		err := c.Close()
+		x.pool.close()
+		return err
+	})
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.timer = time.AfterFunc(time.Until(x.login), x.expire)
@@ -245,15 +254,4 @@ func (x *session) SetReadDeadline(time.Time) error { return nil }
 func (x *session) SetWriteDeadline(time.Time) error { return nil }
 
 // Close closes all that is the session's. It may be called again.
-func (x *session) Close() error {
-	x.closing.Do(func() {
-		x.mu.Lock()
-		x.timer.Stop()
-		x.timer = nil
-		x.mu.Unlock()
-		x.s.pool.remove(x)
-		x.closed = x.Conn.Close()
-		x.pool.close()
-	})
-	return x.closed
-}
+func (x *session) Close() error { return x.close() }
