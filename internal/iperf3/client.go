@@ -22,8 +22,8 @@ import (
 // time, and this project's refuses this way when it demands a token.
 var ErrBusy = errors.New("the iperf3 server is busy with another test, or accepts no iperf3 client: try again later, or ask its operator")
 
-// ErrEnded says that the server's owner ended it.
-var ErrEnded = errors.New("the iperf3 server was ended")
+// errEnded says that the server's owner ended it.
+var errEnded = errors.New("the iperf3 server was ended")
 
 // ErrNoServer says that what took the connection does not answer as an iperf3 server
 // does, which greets at once whatever else it does.
@@ -262,7 +262,7 @@ func (t *client) beGreeted() error {
 		err = t.expect(paramExchange)
 	}
 	var remote *RemoteError
-	if err == nil || errors.Is(err, ErrBusy) || errors.Is(err, ErrEnded) || errors.As(err, &remote) {
+	if err == nil || errors.Is(err, ErrBusy) || errors.Is(err, errEnded) || errors.As(err, &remote) {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", ErrNoServer, err)
@@ -307,7 +307,7 @@ func (t *client) judge(got, want state) error {
 	case accessDenied:
 		return ErrBusy
 	case serverTerminate:
-		return ErrEnded
+		return errEnded
 	case serverError:
 		var b [8]byte
 		if _, err := io.ReadFull(t.control, b[:4]); err != nil {
@@ -489,14 +489,11 @@ func (t *client) endTest(l *listener) error {
 			s.halt.Store(true)
 		}
 	}
-	if err := t.control.SetWriteDeadline(time.Now().Add(messageTimeout)); err != nil {
+	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
 		return err
 	}
 	if err := writeState(t.control, testEnd); err != nil {
 		return fmt.Errorf("end the test: %w", err)
-	}
-	if err := t.control.SetReadDeadline(time.Now().Add(messageTimeout)); err != nil {
-		return err
 	}
 	m := <-l.message
 	if m.err != nil {
