@@ -19,6 +19,23 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
+var kinds = []linkem.Kind{linkem.TAP, linkem.Packet}
+
+// eachKind runs a test with each kind of port.
+func eachKind(t *testing.T, test func(t *testing.T, kind linkem.Kind)) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) { test(t, kind) })
+	}
+}
+
+// eachWay runs it with frames that need not wait, too, and with some that do.
+func eachWay(t *testing.T, test func(t *testing.T, kind linkem.Kind, delay time.Duration)) {
+	eachKind(t, func(t *testing.T, kind linkem.Kind) {
+		t.Run("direct", func(t *testing.T) { test(t, kind, 0) })
+		t.Run("delayed", func(t *testing.T) { test(t, kind, time.Millisecond) })
+	})
+}
+
 // needEmulator skips unless ports of the kind can be opened here.
 func needEmulator(t *testing.T, kind linkem.Kind) {
 	t.Helper()
@@ -40,11 +57,18 @@ type running struct {
 
 func start(t *testing.T, kind linkem.Kind, cfg linkem.Config) *running {
 	t.Helper()
+	return startInspected(t, kind, cfg, nil)
+}
+
+// startInspected has an inspector see every frame, unless that is nil.
+func startInspected(t *testing.T, kind linkem.Kind, cfg linkem.Config, i linkem.Inspector) *running {
+	t.Helper()
 	needEmulator(t, kind)
 	pair, err := linktest.NewPair(kind, cfg)
 	testutil.OK(t, err)
 	c, err := linkem.New(pair.Ports[0], pair.Ports[1], cfg)
 	testutil.OK(t, err)
+	c.Inspect(i)
 	return run(t, pair, c)
 }
 
@@ -83,154 +107,144 @@ func (r *running) result(t *testing.T) error {
 // are 99.999 % intervals of the normal approximation, and the seed is fixed.
 func TestPlantedShares(t *testing.T) {
 	const n, loss, twice = 5000, 0.05, 0.02
-	for _, kind := range kinds {
-		for name, delay := range map[string]time.Duration{"direct": 0, "delayed": time.Millisecond} {
-			t.Run(string(kind)+"/"+name, func(t *testing.T) {
-				r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: delay, LossFraction: loss, DuplicateFraction: twice}, Seed: 99})
-				conns := udpPair(t, r)
-				passes(t, conns)
-				for i := range n {
-					if _, err := conns[0].Write([]byte("frame")); err != nil {
-						t.Fatal(err)
-					}
-					if i%64 == 0 {
-						eventually(t, "the frames are not read", func() bool { return r.Counters().Forward.ReceivedFrames >= uint64(i) })
-					}
-				}
-				eventually(t, "not every frame is accounted for", func() bool {
-					c := r.Counters().Forward
-					return c.ReceivedFrames >= n && c.ReceivedFrames+c.DuplicatedFrames == c.Frames+c.LostFrames+c.QueueDroppedFrames+c.RefusedFrames
-				})
-				c := r.Counters().Forward
-				within := func(what string, got, of uint64, p float64) {
-					t.Helper()
-					if limit := 4.42 * math.Sqrt(float64(of)*p*(1-p)); math.Abs(float64(got)-float64(of)*p) > limit {
-						t.Errorf("%s: %d of %d frames, not within %.0f of %.0f", what, got, of, limit, float64(of)*p)
-					}
-				}
-				within("lost", c.LostFrames, c.ReceivedFrames, loss)
-				within("duplicated", c.DuplicatedFrames, c.ReceivedFrames-c.LostFrames, twice)
-				if b := r.Counters().Backward; b.LostFrames+b.DuplicatedFrames != 0 {
-					t.Errorf("the other direction has a share: %+v", b)
-				}
-			})
+	eachWay(t, func(t *testing.T, kind linkem.Kind, delay time.Duration) {
+		r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: delay, LossFraction: loss, DuplicateFraction: twice}, Seed: 99})
+		conns := udpPair(t, r)
+		passes(t, conns)
+		for i := range n {
+			if _, err := conns[0].Write([]byte("frame")); err != nil {
+				t.Fatal(err)
+			}
+			if i%64 == 0 {
+				eventually(t, "the frames are not read", func() bool { return r.Counters().Forward.ReceivedFrames >= uint64(i) })
+			}
 		}
-	}
+		eventually(t, "not every frame is accounted for", func() bool {
+			c := r.Counters().Forward
+			return c.ReceivedFrames >= n && c.ReceivedFrames+c.DuplicatedFrames == c.Frames+c.LostFrames+c.QueueDroppedFrames+c.RefusedFrames
+		})
+		c := r.Counters().Forward
+		within := func(what string, got, of uint64, p float64) {
+			t.Helper()
+			if limit := 4.42 * math.Sqrt(float64(of)*p*(1-p)); math.Abs(float64(got)-float64(of)*p) > limit {
+				t.Errorf("%s: %d of %d frames, not within %.0f of %.0f", what, got, of, limit, float64(of)*p)
+			}
+		}
+		within("lost", c.LostFrames, c.ReceivedFrames, loss)
+		within("duplicated", c.DuplicatedFrames, c.ReceivedFrames-c.LostFrames, twice)
+		if b := r.Counters().Backward; b.LostFrames+b.DuplicatedFrames != 0 {
+			t.Errorf("the other direction has a share: %+v", b)
+		}
+	})
 }
 
 // A flow that waits for its own rate does not make another wait, keeps its order,
 // and loses what its queue has no room for.
 func TestFlowsDoNotWaitForEachOther(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			// A queue of 128 KiB lasts a second.
-			r := start(t, kind, linkem.Config{Forward: linkem.Direction{PerFlowRateBitsPerSecond: 1e6}})
-			slow, quick := udpPair(t, r), udpPair(t, r)
-			passes(t, slow)
-			passes(t, quick)
-			const n = 200 // of 1442 bytes on the wire: more than the queue holds
-			for i := range n {
-				if _, err := slow[0].Write(append([]byte{byte(i)}, make([]byte, 1399)...)); err != nil {
-					t.Fatal(err)
-				}
+	eachKind(t, func(t *testing.T, kind linkem.Kind) {
+		// A queue of 128 KiB lasts a second.
+		r := start(t, kind, linkem.Config{Forward: linkem.Direction{PerFlowRateBitsPerSecond: 1e6}})
+		slow, quick := udpPair(t, r), udpPair(t, r)
+		passes(t, slow)
+		passes(t, quick)
+		const n = 200 // of 1442 bytes on the wire: more than the queue holds
+		for i := range n {
+			if _, err := slow[0].Write(append([]byte{byte(i)}, make([]byte, 1399)...)); err != nil {
+				t.Fatal(err)
 			}
-			sent := time.Now()
-			eventually(t, "the frames are not read", func() bool { return r.Counters().Forward.ReceivedFrames >= n })
-			passes(t, quick)
-			took := time.Since(sent)
-			c := r.Counters().Forward
-			if waiting := c.ReceivedFrames - c.Frames - c.LostFrames - c.QueueDroppedFrames - c.RefusedFrames; waiting == 0 && took < 500*time.Millisecond {
-				t.Error("nothing waits, so nothing could be overtaken")
+		}
+		sent := time.Now()
+		eventually(t, "the frames are not read", func() bool { return r.Counters().Forward.ReceivedFrames >= n })
+		passes(t, quick)
+		took := time.Since(sent)
+		c := r.Counters().Forward
+		if waiting := c.ReceivedFrames - c.Frames - c.LostFrames - c.QueueDroppedFrames - c.RefusedFrames; waiting == 0 && took < 500*time.Millisecond {
+			t.Error("nothing waits, so nothing could be overtaken")
+		}
+		if c.QueueDroppedFrames == 0 {
+			t.Error("a queue of 128 KiB took 280 kB")
+		}
+		last, buffer := -1, make([]byte, 2000)
+		for passed := range 60 {
+			testutil.OK(t, slow[1].SetReadDeadline(time.Now().Add(30*time.Second)))
+			size, err := slow[1].Read(buffer)
+			if err != nil {
+				t.Fatalf("after %d datagrams: %v", passed, err)
 			}
-			if c.QueueDroppedFrames == 0 {
-				t.Error("a queue of 128 KiB took 280 kB")
+			if size != 1400 { // one that passes sent
+				continue
 			}
-			last, buffer := -1, make([]byte, 2000)
-			for passed := range 60 {
-				testutil.OK(t, slow[1].SetReadDeadline(time.Now().Add(30*time.Second)))
-				size, err := slow[1].Read(buffer)
-				if err != nil {
-					t.Fatalf("after %d datagrams: %v", passed, err)
-				}
-				if size != 1400 { // one that passes sent
-					continue
-				}
-				if int(buffer[0]) <= last {
-					t.Fatalf("datagram %d came behind %d", buffer[0], last)
-				}
-				last = int(buffer[0])
+			if int(buffer[0]) <= last {
+				t.Fatalf("datagram %d came behind %d", buffer[0], last)
 			}
-		})
-	}
+			last = int(buffer[0])
+		}
+	})
 }
 
 func TestDelayIsNeverLess(t *testing.T) {
 	const there, back = 3 * time.Millisecond, 2 * time.Millisecond
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: there}, Backward: linkem.Direction{Delay: back}})
-			conns := udpPair(t, r)
-			passes(t, conns)
-			buffer := make([]byte, 16)
-			// Drain what the tries of passes left.
-			for err := error(nil); err == nil; {
-				err = conns[1].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-				testutil.OK(t, err)
-				_, err = conns[1].Read(buffer)
+	eachKind(t, func(t *testing.T, kind linkem.Kind) {
+		r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: there}, Backward: linkem.Direction{Delay: back}})
+		conns := udpPair(t, r)
+		passes(t, conns)
+		buffer := make([]byte, 16)
+		// Drain what the tries of passes left.
+		for err := error(nil); err == nil; {
+			err = conns[1].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			testutil.OK(t, err)
+			_, err = conns[1].Read(buffer)
+		}
+		for i := range 50 {
+			for _, c := range conns {
+				testutil.OK(t, c.SetDeadline(time.Now().Add(10*time.Second)))
 			}
-			for i := range 50 {
-				for _, c := range conns {
-					testutil.OK(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+			began := time.Now()
+			for _, step := range []struct {
+				from, to *net.UDPConn
+				least    time.Duration
+			}{{conns[0], conns[1], there}, {conns[1], conns[0], there + back}} {
+				if _, err := step.from.Write([]byte{byte(i)}); err != nil {
+					t.Fatal(err)
 				}
-				began := time.Now()
-				for _, step := range []struct {
-					from, to *net.UDPConn
-					least    time.Duration
-				}{{conns[0], conns[1], there}, {conns[1], conns[0], there + back}} {
-					if _, err := step.from.Write([]byte{byte(i)}); err != nil {
-						t.Fatal(err)
-					}
-					if n, err := step.to.Read(buffer); err != nil || n != 1 || buffer[0] != byte(i) {
-						t.Fatalf("echo %d: read %x: %v", i, buffer[:n], err)
-					}
-					if took := time.Since(began); took < step.least {
-						t.Errorf("echo %d took %v, less than %v", i, took, step.least)
-					}
+				if n, err := step.to.Read(buffer); err != nil || n != 1 || buffer[0] != byte(i) {
+					t.Fatalf("echo %d: read %x: %v", i, buffer[:n], err)
+				}
+				if took := time.Since(began); took < step.least {
+					t.Errorf("echo %d took %v, less than %v", i, took, step.least)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // A port is opened in one process and used in another; a duplicate of its
 // descriptor is what they hand over.
 func TestPortHandedOver(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			needEmulator(t, kind)
-			pair, err := linktest.NewPair(kind, linkem.Config{})
+	eachKind(t, func(t *testing.T, kind linkem.Kind) {
+		needEmulator(t, kind)
+		pair, err := linktest.NewPair(kind, linkem.Config{})
+		testutil.OK(t, err)
+		defer pair.Close()
+		for i, port := range pair.Ports {
+			f, err := port.File()
 			testutil.OK(t, err)
-			defer pair.Close()
-			for i, port := range pair.Ports {
-				f, err := port.File()
-				testutil.OK(t, err)
-				testutil.OK(t, port.Close())
-				if _, err := port.File(); !errors.Is(err, linkem.ErrPortClosed) {
-					t.Errorf("File of a closed port: %v, want ErrPortClosed", err)
-				}
-				if pair.Ports[i], err = linkem.PortFromFile(f, kind, "far end"); err != nil {
-					t.Fatal(err)
-				}
+			testutil.OK(t, port.Close())
+			if _, err := port.File(); !errors.Is(err, linkem.ErrPortClosed) {
+				t.Errorf("File of a closed port: %v, want ErrPortClosed", err)
 			}
-			c, err := linkem.New(pair.Ports[0], pair.Ports[1], linkem.Config{})
-			testutil.OK(t, err)
-			r := run(t, pair, c)
-			transfer(t, r, r.Address4(1))
-			if err := r.stop(t); err != nil {
-				t.Errorf("Run: %v", err)
+			if pair.Ports[i], err = linkem.PortFromFile(f, kind, "far end"); err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
+		}
+		c, err := linkem.New(pair.Ports[0], pair.Ports[1], linkem.Config{})
+		testutil.OK(t, err)
+		r := run(t, pair, c)
+		transfer(t, r, r.Address4(1))
+		if err := r.stop(t); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
 }
 
 func TestPortFromWrongFile(t *testing.T) {
@@ -245,8 +259,6 @@ func TestPortFromWrongFile(t *testing.T) {
 		}
 	}
 }
-
-var kinds = []linkem.Kind{linkem.TAP, linkem.Packet}
 
 func TestTCPArrivesIntact(t *testing.T) {
 	for _, kind := range kinds {

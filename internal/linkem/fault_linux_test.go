@@ -82,60 +82,56 @@ func passes(t *testing.T, conns [2]*net.UDPConn) {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			needEmulator(t, kind)
-			cycle := func() {
-				delayed := linkem.Direction{Delay: time.Millisecond}
-				r := start(t, kind, linkem.Config{Forward: delayed})
-				conns := udpPair(t, r)
-				passes(t, conns)
-				if err := r.stop(t); err != nil {
-					t.Errorf("Run: %v", err)
-				}
-				for _, c := range conns {
-					if err := c.Close(); err != nil {
-						t.Error(err)
-					}
-				}
-				if err := r.Pair.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-			cycle() // whatever the runtime opens once, it has opened now
-			descriptors := count(t, "/proc/self/fd")
-			for range 20 {
-				cycle()
-			}
-			if now := count(t, "/proc/self/fd"); now > descriptors {
-				t.Errorf("%d descriptors are open, %d were before", now, descriptors)
-			}
-			// The Go runtime keeps some idle threads of its own; 20 cycles
-			// with two threads each would be many more.
-			eventually(t, "threads are left behind", func() bool { return count(t, "/proc/self/task") < 30 })
-		})
-	}
-}
-
-func TestEndsWithContextWhileBusy(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: time.Minute}})
+	eachKind(t, func(t *testing.T, kind linkem.Kind) {
+		needEmulator(t, kind)
+		cycle := func() {
+			delayed := linkem.Direction{Delay: time.Millisecond}
+			r := start(t, kind, linkem.Config{Forward: delayed})
 			conns := udpPair(t, r)
-			eventually(t, "no frame is on the wire", func() bool {
-				if _, err := conns[0].Write(make([]byte, 1000)); err != nil && !errors.Is(err, unix.EHOSTUNREACH) {
-					t.Fatal(err)
-				}
-				return r.Counters().Forward.ReceivedFrames > 0
-			})
+			passes(t, conns)
 			if err := r.stop(t); err != nil {
 				t.Errorf("Run: %v", err)
 			}
-			if err := r.Run(context.Background()); err == nil {
-				t.Error("a link emulator ran twice")
+			for _, c := range conns {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
 			}
+			if err := r.Pair.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		cycle() // whatever the runtime opens once, it has opened now
+		descriptors := count(t, "/proc/self/fd")
+		for range 20 {
+			cycle()
+		}
+		if now := count(t, "/proc/self/fd"); now > descriptors {
+			t.Errorf("%d descriptors are open, %d were before", now, descriptors)
+		}
+		// The Go runtime keeps some idle threads of its own; 20 cycles
+		// with two threads each would be many more.
+		eventually(t, "threads are left behind", func() bool { return count(t, "/proc/self/task") < 30 })
+	})
+}
+
+func TestEndsWithContextWhileBusy(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind linkem.Kind) {
+		r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: time.Minute}})
+		conns := udpPair(t, r)
+		eventually(t, "no frame is on the wire", func() bool {
+			if _, err := conns[0].Write(make([]byte, 1000)); err != nil && !errors.Is(err, unix.EHOSTUNREACH) {
+				t.Fatal(err)
+			}
+			return r.Counters().Forward.ReceivedFrames > 0
 		})
-	}
+		if err := r.stop(t); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := r.Run(context.Background()); err == nil {
+			t.Error("a link emulator ran twice")
+		}
+	})
 }
 
 func TestPortClosedUnderIt(t *testing.T) {
@@ -171,25 +167,23 @@ func TestDeviceRemovedUnderIt(t *testing.T) {
 
 // A device that is down loses frames and works again when it is up.
 func TestDeviceDownAndUp(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			r := start(t, kind, linkem.Config{})
-			conns := udpPair(t, r)
-			passes(t, conns)
-			testutil.OK(t, r.SetDevice(1, false))
-			for range 100 {
-				if _, err := conns[0].Write([]byte("lost")); err != nil {
-					t.Fatal(err)
-				}
+	eachKind(t, func(t *testing.T, kind linkem.Kind) {
+		r := start(t, kind, linkem.Config{})
+		conns := udpPair(t, r)
+		passes(t, conns)
+		testutil.OK(t, r.SetDevice(1, false))
+		for range 100 {
+			if _, err := conns[0].Write([]byte("lost")); err != nil {
+				t.Fatal(err)
 			}
-			testutil.OK(t, r.SetDevice(1, true))
-			// A device that goes down loses its IPv6 addresses, not its IPv4 ones.
-			passes(t, conns)
-			if err := r.stop(t); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
-	}
+		}
+		testutil.OK(t, r.SetDevice(1, true))
+		// A device that goes down loses its IPv6 addresses, not its IPv4 ones.
+		passes(t, conns)
+		if err := r.stop(t); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
 }
 
 // hostileFrame is random bytes behind a virtio header that is random, or nearly

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/linkem"
-	"github.com/hopbench/hopbench/internal/linkem/linktest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -59,61 +58,46 @@ func plain(frame []byte) []byte {
 	return frame
 }
 
-func startInspected(t *testing.T, kind linkem.Kind, cfg linkem.Config) (*running, *censor) {
-	t.Helper()
-	needEmulator(t, kind)
-	pair, err := linktest.NewPair(kind, cfg)
-	testutil.OK(t, err)
-	c, err := linkem.New(pair.Ports[0], pair.Ports[1], cfg)
-	testutil.OK(t, err)
-	i := &censor{}
-	c.Inspect(i)
-	return run(t, pair, c), i
-}
-
 func TestInspectorDecides(t *testing.T) {
-	for _, kind := range kinds {
-		for name, delay := range map[string]time.Duration{"direct": 0, "delayed": time.Millisecond} {
-			t.Run(string(kind)+"/"+name, func(t *testing.T) {
-				way := linkem.Direction{Delay: delay}
-				r, i := startInspected(t, kind, linkem.Config{Forward: way, Backward: way})
-				conns := udpPair(t, r)
-				passes(t, conns)
-				i.active.Store(true)
-				exchange := func(send string, at [2]string) {
-					t.Helper()
-					if _, err := conns[0].Write([]byte(send)); err != nil {
-						t.Fatal(err)
-					}
-					for end, want := range at {
-						if want != "" {
-							receives(t, conns[end], want)
-						}
-					}
+	eachWay(t, func(t *testing.T, kind linkem.Kind, delay time.Duration) {
+		way := linkem.Direction{Delay: delay}
+		i := &censor{}
+		r := startInspected(t, kind, linkem.Config{Forward: way, Backward: way}, i)
+		conns := udpPair(t, r)
+		passes(t, conns)
+		i.active.Store(true)
+		exchange := func(send string, at [2]string) {
+			t.Helper()
+			if _, err := conns[0].Write([]byte(send)); err != nil {
+				t.Fatal(err)
+			}
+			for end, want := range at {
+				if want != "" {
+					receives(t, conns[end], want)
 				}
-				exchange("pass on", [2]string{"", "pass on"})
-				exchange("stop it", [2]string{"stop it", "gone it"})
-				i.active.Store(false)
-				exchange("stop it", [2]string{"", "stop it"})
-				eventually(t, "no frame on the wire", func() bool {
-					c := r.Counters()
-					return unaccounted(c.Forward) == 0 && unaccounted(c.Backward) == 0
-				})
-				if err := r.stop(t); err != nil {
-					t.Error(err)
-				}
-				forward, backward := r.Counters().Forward, r.Counters().Backward
-				if forward.DeniedFrames != 1 || forward.AddedFrames != 1 || backward.AddedFrames != 1 || backward.DeniedFrames != 0 {
-					t.Errorf("forward %+v\nbackward %+v", forward, backward)
-				}
-				for _, d := range []linkem.DirectionCounters{forward, backward} {
-					if unaccounted(d) != 0 {
-						t.Errorf("frames are not accounted for: %+v", d)
-					}
-				}
-			})
+			}
 		}
-	}
+		exchange("pass on", [2]string{"", "pass on"})
+		exchange("stop it", [2]string{"stop it", "gone it"})
+		i.active.Store(false)
+		exchange("stop it", [2]string{"", "stop it"})
+		eventually(t, "no frame on the wire", func() bool {
+			c := r.Counters()
+			return unaccounted(c.Forward) == 0 && unaccounted(c.Backward) == 0
+		})
+		if err := r.stop(t); err != nil {
+			t.Error(err)
+		}
+		forward, backward := r.Counters().Forward, r.Counters().Backward
+		if forward.DeniedFrames != 1 || forward.AddedFrames != 1 || backward.AddedFrames != 1 || backward.DeniedFrames != 0 {
+			t.Errorf("forward %+v\nbackward %+v", forward, backward)
+		}
+		for _, d := range []linkem.DirectionCounters{forward, backward} {
+			if unaccounted(d) != 0 {
+				t.Errorf("frames are not accounted for: %+v", d)
+			}
+		}
+	})
 }
 
 // unaccounted is how many frames came into a direction that have not been seen
@@ -144,20 +128,17 @@ func receives(t *testing.T, conn *net.UDPConn, want string) {
 
 // An inspector sees every frame whole, also super-packets that wait in pieces.
 func TestInspectorSeesWholeFrames(t *testing.T) {
-	for _, kind := range kinds {
-		for name, delay := range map[string]time.Duration{"direct": 0, "delayed": time.Millisecond} {
-			t.Run(string(kind)+"/"+name, func(t *testing.T) {
-				way := linkem.Direction{Delay: delay}
-				r, i := startInspected(t, kind, linkem.Config{Forward: way, Backward: way})
-				i.active.Store(true)
-				transfer(t, r, r.Address4(1))
-				if err := r.stop(t); err != nil {
-					t.Error(err)
-				}
-				if i.broken.Load() > 0 || i.longest.Load() < 4096 {
-					t.Errorf("%d frames were not whole, the longest had %d bytes", i.broken.Load(), i.longest.Load())
-				}
-			})
+	eachWay(t, func(t *testing.T, kind linkem.Kind, delay time.Duration) {
+		way := linkem.Direction{Delay: delay}
+		i := &censor{}
+		r := startInspected(t, kind, linkem.Config{Forward: way, Backward: way}, i)
+		i.active.Store(true)
+		transfer(t, r, r.Address4(1))
+		if err := r.stop(t); err != nil {
+			t.Error(err)
 		}
-	}
+		if i.broken.Load() > 0 || i.longest.Load() < 4096 {
+			t.Errorf("%d frames were not whole, the longest had %d bytes", i.broken.Load(), i.longest.Load())
+		}
+	})
 }
