@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // folder is one in which nothing may be left. Wine cannot remove that of [testing.T.TempDir].
 func folder(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "filelock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)
@@ -25,19 +25,13 @@ func folder(t *testing.T) string {
 
 func TestMade(t *testing.T) {
 	name := filepath.Join(folder(t), "lock")
-	if err := os.WriteFile(name, []byte("one that was killed, with a longer name"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(name, []byte("one that was killed, with a longer name"), 0o600))
 	held, _, err := Made(name, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if _, holder, err := Made(name, "second"); !errors.Is(err, ErrHeld) || holder != "first" {
 		t.Errorf("held by %q: %v", holder, err)
 	}
-	if err := held.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, held.Close())
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is still there: %v", err)
 	}
@@ -85,19 +79,13 @@ func TestMadeByMany(t *testing.T) {
 func TestExisting(t *testing.T) {
 	dir := folder(t)
 	held, err := Existing(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if _, err := Existing(dir); !errors.Is(err, ErrHeld) {
 		t.Errorf("locked twice: %v", err)
 	}
-	if err := held.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, held.Close())
 	again, err := Existing(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if err := again.Close(); err != nil {
 		t.Error(err)
 	}

@@ -82,9 +82,7 @@ func (c *caller) open() net.Conn {
 	}
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	d, err := c.dialer.Dial("tcp", net.JoinHostPort(host, fmt.Sprint(port)))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testutil.OK(c.t, err)
 	c.t.Cleanup(func() { _ = d.Close() })
 	return d
 }

@@ -137,9 +137,7 @@ func (b *Tab) read(from *os.File) {
 // Call calls a method of the browser's and waits for its answer.
 func (b *Tab) Call(method string, params, into any) {
 	b.t.Helper()
-	if err := b.Try(method, params, into); err != nil {
-		b.t.Fatal(err)
-	}
+	testutil.OK(b.t, b.Try(method, params, into))
 }
 
 // Try is Call of what may fail, as on a page that is just being left.
