@@ -116,19 +116,13 @@ func refuse(c code, format string, args ...any) *refusal {
 // check compares the parameters with iperf3's own bounds, and fills in what an
 // old client leaves out.
 func (p *params) check() *refusal {
-	kinds := 0
-	for _, set := range []flag{p.TCP, p.UDP, p.SCTP} {
-		if set {
-			kinds++
-		}
-	}
 	between := func(v, lo, hi float64) bool { return v >= lo && v <= hi && v == math.Trunc(v) }
 	switch {
 	case bool(p.SCTP):
 		return refuse(codeNoSCTP, "the client asks for SCTP, which this server does not have")
 	case p.AuthToken != "":
 		return refuse(codeAuthorization, "the client sends a user name and a password, which this server cannot check")
-	case kinds > 1:
+	case bool(p.TCP && p.UDP):
 		return refuse(codeRecvParams, "the client asks for more than one protocol")
 	case bool(p.Reverse && p.Bidirectional):
 		return refuse(codeReverseBidir, "the client asks for both reverse and bidirectional")
