@@ -91,8 +91,7 @@ type Config struct {
 
 // Validate reports every value that makes no sense.
 func (c Config) Validate() error {
-	var errs []error
-	errs = append(errs, c.Forward.validate("forward"), c.Backward.validate("backward"))
+	errs := []error{c.Forward.validate("forward"), c.Backward.validate("backward")}
 	if c.MTU != 0 && (c.MTU < 68 || c.MTU > 65521) {
 		errs = append(errs, fmt.Errorf("mtu is %d, not 68 to 65521 (or 0 for the device's own)", c.MTU))
 	}
@@ -104,15 +103,14 @@ func (d Direction) validate(name string) error {
 	refuse := func(field string, got any, want string) {
 		errs = append(errs, fmt.Errorf("%s: %s is %v, not %s", name, field, got, want))
 	}
-	if d.Delay < 0 || d.Delay > maxDelay {
-		refuse("delay", d.Delay, "0 to "+maxDelay.String())
+	delay := func(field string, t time.Duration) {
+		if t < 0 || t > maxDelay {
+			refuse(field, t, "0 to "+maxDelay.String())
+		}
 	}
-	if d.Jitter < 0 || d.Jitter > maxDelay {
-		refuse("jitter", d.Jitter, "0 to "+maxDelay.String())
-	}
-	if d.ReorderBy < 0 || d.ReorderBy > maxDelay {
-		refuse("time of reordering", d.ReorderBy, "0 to "+maxDelay.String())
-	}
+	delay("delay", d.Delay)
+	delay("jitter", d.Jitter)
+	delay("time of reordering", d.ReorderBy)
 	fraction := func(field string, f, top float64) {
 		if !(f >= 0 && f <= top) {
 			refuse(field, f, fmt.Sprintf("a fraction from 0 to %v", top))

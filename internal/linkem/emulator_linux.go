@@ -178,9 +178,7 @@ func (d *direction) finish() error {
 	if d.slab == nil {
 		return nil
 	}
-	slab := d.slab
-	d.slab = nil
-	return slab.close()
+	return d.slab.close()
 }
 
 func (d *direction) run() error {
