@@ -157,19 +157,10 @@ func (d *Decoder) checkBytes(text []byte) bool {
 		return false
 	}
 	for i, line := range d.lines {
-		if utf8.ValidString(line) && !strings.ContainsRune(line, 0) {
-			continue
+		if fine, _, bad := strings.Cut(strings.ToValidUTF8(line, "\x00"), "\x00"); bad {
+			d.add(i+1, utf8.RuneCountInString(fine)+1, "the file is not UTF-8 text", "save it with UTF-8 encoding")
+			return false
 		}
-		column := 1
-		for rest := line; rest != ""; column++ {
-			r, size := utf8.DecodeRuneInString(rest)
-			if r == 0 || r == utf8.RuneError && size == 1 {
-				break
-			}
-			rest = rest[size:]
-		}
-		d.add(i+1, column, "the file is not UTF-8 text", "save it with UTF-8 encoding")
-		return false
 	}
 	return true
 }
