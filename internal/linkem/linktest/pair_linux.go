@@ -139,18 +139,12 @@ func (p *Pair) openVeth(end int, cfg linkem.Config) error {
 	far := fmt.Sprintf("far%d", end)
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = far
-	if cfg.MTU != 0 {
-		attributes.MTU = cfg.MTU
-	}
+	attributes.MTU = cfg.MTU
 	veth := &netlink.Veth{LinkAttrs: attributes, PeerName: device, PeerNamespace: netlink.NsFd(p.namespaces[end])}
 	if err := h.LinkAdd(veth); err != nil {
 		return fmt.Errorf("make veth pair: %w", err)
 	}
-	link, err := h.LinkByName(far)
-	if err != nil {
-		return err
-	}
-	if err := h.LinkSetUp(link); err != nil {
+	if err := h.LinkSetUp(veth); err != nil {
 		return err
 	}
 	return do(p.far, func() (err error) {
