@@ -79,7 +79,9 @@ func (c *client) otherAddress(ctx context.Context, name string) {
 	}
 	defer first.Close()
 	other := *c
-	other.from = badAddress((int(c.r.Uint32N(badAddresses-1))+1+c.index())%badAddresses, c.from.Is6())
+	for other.from == c.from {
+		other.from = badAddress(c.r.IntN(badAddresses), c.from.Is6())
+	}
 	second, err := other.join(ctx, id, protocol.Open{Spec: spec})
 	if !c.note(ctx, name+", second", err) {
 		return
@@ -101,16 +103,6 @@ func (c *client) otherAddress(ctx context.Context, name string) {
 	if n, err := udp.Read(make([]byte, largestPacket)); err == nil {
 		c.finding("a packet of %d bytes with another address's cookie is answered with %d", packetBytes, n)
 	}
-}
-
-// index is the number of a bad client's address.
-func (c *client) index() int {
-	for i := range badAddresses {
-		if c.from == badAddress(i, c.from.Is6()) {
-			return i
-		}
-	}
-	return 0
 }
 
 // transactions are those of one crr test, each of which asks for 1 MiB and
