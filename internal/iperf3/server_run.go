@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
@@ -236,10 +237,6 @@ func (t *session) report(ours results) {
 	for _, s := range ours.Streams {
 		bytes += s.Bytes
 	}
-	protocol := "tcp"
-	if t.udp {
-		protocol = "udp"
-	}
-	t.log.Debug("iperf3 test done", "protocol", protocol, "streams", len(ours.Streams), "reverse", bool(t.params.Reverse),
+	t.log.Debug("iperf3 test done", "protocol", strings.ToLower(t.protocol()), "streams", len(ours.Streams), "reverse", bool(t.params.Reverse),
 		"bidirectional", bool(t.params.Bidirectional), "seconds", t.ended.Seconds(), "bytes", int64(bytes), "facts", t.facts)
 }
