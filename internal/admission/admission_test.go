@@ -141,7 +141,7 @@ func TestBudgetAddsUp(t *testing.T) {
 				t.Fatalf("%d of %d %v are taken", sum[i], limits[i], Resource(i))
 			}
 			for client, mine := range of {
-				if float64(mine[i]) > max(float64(limits[i])*Share, 1) {
+				if float64(mine[i]) > max(float64(limits[i])*share, 1) {
 					t.Fatalf("client %d has %d of %d %v", client, mine[i], limits[i], Resource(i))
 				}
 			}

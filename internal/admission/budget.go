@@ -40,21 +40,21 @@ var (
 // or what a server has, where 0 is no bound.
 type Cost [resources]int64
 
-// Share is the part of each resource that the tests of one client address may hold
+// share is the part of each resource that the tests of one client address may hold
 // where nobody else holds any; it lets a test of 10 000 flows run where a process may
-// open 20 000 files. FairShare is that of what others leave: 8 addresses that each
+// open 20 000 files. fairShare is that of what others leave: 8 addresses that each
 // take all they get leave a tenth of a fair start, and each time one of theirs ends,
 // more (the dynamic threshold of Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998, with
 // α = 1/3).
 const (
-	Share     = 0.75
-	FairShare = 0.25
+	share     = 0.75
+	fairShare = 0.25
 )
 
 // Options of a Budget.
 type Options struct {
 	Limits Cost
-	// Shared bounds what one client address holds by Share and FairShare.
+	// Shared bounds what one client address holds by share and fairShare.
 	Shared bool
 	// Reserved keeps half of everything for clients that proved a token.
 	Reserved bool
@@ -143,8 +143,8 @@ func (b *Budget) Take(client netip.Addr, proven bool, c Cost) (giveBack func(), 
 		refusal := &Refusal{Resource: Resource(r), Asked: c[r], Most: most, Limit: limit, Now: free}
 		if b.o.Shared {
 			others := b.used[r] - own[r]
-			refusal.Most = min(most, part(Share, limit))
-			now := part(FairShare, limit-others)
+			refusal.Most = min(most, part(share, limit))
+			now := part(fairShare, limit-others)
 			if others == 0 {
 				now = refusal.Most
 			}

@@ -17,7 +17,7 @@
 // One automaton (Aho and Corasick, CACM 18(6), 1975), as a table, runs over
 // every byte once and carries its state from one segment to the next. It looks
 // for the longest content of each rule. Where it finds one, that rule alone is
-// compared with the bytes around: at most [Reach] before and behind.
+// compared with the bytes around: at most reach bytes before and behind.
 //
 // The libraries that were weighed search whole strings and give no access to
 // the automaton's state, so that the bytes around each boundary would have to

@@ -106,7 +106,7 @@ func TestRulesMatch(t *testing.T) {
 func TestNegatedContentOutOfSight(t *testing.T) {
 	for _, options := range []string{`content:"attack"; content:!"GET"; depth:3;`, `content:"attack"; content:!"GET"; startswith;`} {
 		for begin, want := range map[string]bool{
-			"GET": false, "PUT": true, "PUT" + strings.Repeat("x", 1000): true, "GET" + strings.Repeat("x", 3*Reach): false,
+			"GET": false, "PUT": true, "PUT" + strings.Repeat("x", 1000): true, "GET" + strings.Repeat("x", 3*reach): false,
 		} {
 			i := inspectorOf(t, Alert, numbered(options)...)
 			c := newConnection(false)

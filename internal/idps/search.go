@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// Reach is how far from the content that is looked for, in bytes before
+	// reach is how far from the content that is looked for, in bytes before
 	// its end and behind it, the rest of a rule may lie. What a rule finds so
 	// depends on the stream alone and not on how it was cut into segments.
-	Reach = 2048
+	reach = 2048
 	// historyBytes is how much of a stream is kept to look back at.
-	historyBytes = 2 * Reach
+	historyBytes = 2 * reach
 	// maxPending bounds the rules that wait for more of one stream.
 	maxPending = 32
 	// maxAttempts bounds the work of comparing one rule with the bytes around
@@ -78,13 +78,13 @@ func (w *window) matches(r *Rule, at int64) (matched, more bool) {
 		found, _ := w.bytes(at-int64(len(s.content)), at)
 		return bytes.Equal(found, s.content), false
 	}
-	area, from := w.bytes(at-Reach, at+Reach)
+	area, from := w.bytes(at-reach, at+reach)
 	e := evaluation{steps: r.steps, area: area, from: from, joined: w.joined, left: maxAttempts}
 	return e.rest(0, 0), w.mayCome(at)
 }
 
 // mayCome tells whether more of what is around a content is still to come.
-func (w *window) mayCome(at int64) bool { return w.begin+int64(len(w.data)) < at+Reach }
+func (w *window) mayCome(at int64) bool { return w.begin+int64(len(w.data)) < at+reach }
 
 // adds tells whether data can complete a match of a rule that could not be found
 // before: one of its contents ends there, or nobody can say.

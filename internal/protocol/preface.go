@@ -21,10 +21,10 @@ const PrefaceBytes = 8
 // PrefaceMagic is the first byte of every native connection.
 const PrefaceMagic = 0xf0
 
-// ErrIPerf3 is what ReadPreface says of an end that answers as an iperf3 server:
+// errIPerf3 is what ReadPreface says of an end that answers as an iperf3 server:
 // with the state in which it asks for parameters or, when it is busy, denies
 // access (iperf_api.h). No client begins with either.
-var ErrIPerf3 = fmt.Errorf("%w: the other end looks like an iperf3 server, which needs --iperf3", ErrMalformed)
+var errIPerf3 = fmt.Errorf("%w: the other end looks like an iperf3 server, which needs --iperf3", ErrMalformed)
 
 const (
 	iperf3Parameters = 9    // PARAM_EXCHANGE
@@ -48,7 +48,7 @@ func WritePreface(w io.Writer) error {
 
 // ReadPreface reads and checks the other end's preface. It fails at the first
 // byte that cannot belong to one, without waiting for the rest; that of a
-// transaction is ErrTransaction, that of an iperf3 server ErrIPerf3.
+// transaction is ErrTransaction, that of an iperf3 server errIPerf3.
 func ReadPreface(r io.Reader) error {
 	var b [PrefaceBytes]byte
 	if _, err := io.ReadFull(r, b[:1]); err != nil {
@@ -59,7 +59,7 @@ func ReadPreface(r io.Reader) error {
 	case TransactionMagic:
 		return ErrTransaction
 	case iperf3Parameters, iperf3Denied:
-		return ErrIPerf3
+		return errIPerf3
 	default:
 		return fmt.Errorf("%w: first byte is %#02x, not a hopbench connection", ErrMalformed, b[0])
 	}

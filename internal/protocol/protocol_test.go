@@ -87,7 +87,7 @@ func TestClientMeetsIPerf3(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, server) }()
 		go func() { _, _ = io.WriteString(server, answer) }()
 		err := ClientHandshake(client, "", testID)
-		if !errors.Is(err, ErrIPerf3) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "--iperf3") {
+		if !errors.Is(err, errIPerf3) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "--iperf3") {
 			t.Errorf("%x: got %v", answer, err)
 		}
 	}

@@ -10,12 +10,12 @@ import (
 // what tests need, and must notice when an install step is missing.
 const NoSkipEnv = "HOPBENCH_TEST_NO_SKIP"
 
-// LongEnv makes tests that repeat themselves do so at length: kill loops,
+// longEnv makes tests that repeat themselves do so at length: kill loops,
 // simulations, in targets of their own.
-const LongEnv = "HOPBENCH_TEST_LONG"
+const longEnv = "HOPBENCH_TEST_LONG"
 
 // AtLength says whether tests are run at length.
-func AtLength() bool { return os.Getenv(LongEnv) == "1" }
+func AtLength() bool { return os.Getenv(longEnv) == "1" }
 
 // Repeat is how often a test repeats itself: usually, or where it is run at length.
 func Repeat(usually, atLength int) int {
