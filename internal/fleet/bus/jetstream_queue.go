@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -108,7 +107,7 @@ func (q *SeatQueue) reconnected(changes chan nats.Status) {
 			q.mu.Unlock()
 			// A cluster may need a while to answer.
 			for q.make(q.ctx) != nil && q.ctx.Err() == nil {
-				q.pause(q.ctx)
+				seat.Pause(q.ctx)
 			}
 		}
 	}
@@ -189,14 +188,6 @@ func (q *SeatQueue) makeNow(ctx context.Context) error {
 // Emptied: see seat.Queue.
 func (q *SeatQueue) Emptied() <-chan struct{} { return q.empty }
 
-// pause lets a server come back.
-func (q *SeatQueue) pause(ctx context.Context) {
-	select {
-	case <-time.After(50*time.Millisecond + rand.N(200*time.Millisecond)):
-	case <-ctx.Done():
-	}
-}
-
 // loseAll ends the leases of messages that are no more, or are no more this queue's.
 func (q *SeatQueue) loseAll() {
 	q.mu.Lock()
@@ -262,7 +253,7 @@ func (q *SeatQueue) Offer(ctx context.Context, s seat.Seat) error {
 		}
 		switch {
 		case errors.Is(err, errInProcess):
-			q.pause(ctx)
+			seat.Pause(ctx)
 		case errors.Is(err, errReplaced):
 		case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 			if err := q.make(ctx); err != nil {
@@ -362,7 +353,7 @@ func (q *SeatQueue) Lease(ctx context.Context) (seat.Lease, error) {
 		}
 		switch {
 		case err != nil: // the server is away, or what it had is
-			q.pause(ctx)
+			seat.Pause(ctx)
 			_ = q.make(ctx) // the next pull says what is wrong
 		case msg == nil && q.unchecked():
 			_ = q.make(ctx) // a cluster that has lost its memory says nothing
@@ -479,7 +470,7 @@ func (q *SeatQueue) reached(ctx context.Context, at uint64) error {
 		if err != nil || info.State.LastSeq >= at {
 			return err
 		}
-		q.pause(ctx)
+		seat.Pause(ctx)
 	}
 }
 

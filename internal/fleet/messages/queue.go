@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -131,7 +130,7 @@ func (q *Queue) serve(l Link) {
 		q.disconnected(err)
 		_ = l.Close() // whatever became of it
 		for l = nil; l == nil; {
-			q.pause()
+			seat.Pause(q.ctx)
 			if q.ctx.Err() != nil {
 				return
 			}
@@ -331,7 +330,7 @@ func (q *Queue) replace(l Link, msg Delivery, s seat.Seat) {
 			_ = msg.Accept(q.ctx)
 			return
 		}
-		q.pause()
+		seat.Pause(q.ctx)
 	}
 }
 
@@ -402,14 +401,6 @@ func (q *Queue) Offer(ctx context.Context, s seat.Seat) error {
 		case <-ctx.Done():
 			return fmt.Errorf("offer the seat %s: the broker is away: %w", s.ID, ctx.Err())
 		}
-	}
-}
-
-// pause lets a broker come back.
-func (q *Queue) pause() {
-	select {
-	case <-time.After(50*time.Millisecond + rand.N(200*time.Millisecond)):
-	case <-q.ctx.Done():
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/fleet/subject"
@@ -75,6 +76,14 @@ type Lease interface {
 	// Lost is closed when the lease is over without Return or Done: by the clock of who holds
 	// it, or since the queue knows better.
 	Lost() <-chan struct{}
+}
+
+// Pause lets a broker come back: for a time by chance, so that not all ask it at once.
+func Pause(ctx context.Context) {
+	select {
+	case <-time.After(50*time.Millisecond + rand.N(200*time.Millisecond)):
+	case <-ctx.Done():
+	}
 }
 
 // ErrLost says that a lease is over: its time is, a later generation was offered, or it
