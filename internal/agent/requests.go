@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,11 +78,9 @@ func (s *server) claim(coordinator string) (err error) {
 
 // refuseStranger says why a request is refused that came before a right hello.
 func (s *server) refuseStranger(r request) *replyError {
-	var theirs helloRequest
+	theirs := helloRequest{Version: "of a version without hello"}
 	if r.Op == opHello && r.Hello != nil {
 		theirs = *r.Hello
-	} else {
-		theirs.Version = "of a version without hello"
 	}
 	return errorOf(r.Op, checkVersions(theirs))
 }
@@ -140,18 +139,13 @@ func interfaces() []Interface {
 // told are the interfaces that are told of: first those with an address of more than their link,
 // which a path is likely to go to, as those of containers have none.
 func told(all []Interface) []Interface {
-	onLink := func(i Interface) bool {
-		return !slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool { return !a.IsLinkLocalUnicast() })
-	}
-	slices.SortStableFunc(all, func(a, b Interface) int {
-		switch {
-		case onLink(a) == onLink(b):
+	rank := func(i Interface) int {
+		if slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool { return !a.IsLinkLocalUnicast() }) {
 			return 0
-		case onLink(b):
-			return -1
 		}
 		return 1
-	})
+	}
+	slices.SortStableFunc(all, func(a, b Interface) int { return cmp.Compare(rank(a), rank(b)) })
 	return all[:min(len(all), maxInterfaces)]
 }
 
