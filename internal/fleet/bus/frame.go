@@ -40,15 +40,14 @@ type message struct {
 	data    []byte
 }
 
-// append adds the message as it goes over the wire.
-func (m message) append(to []byte) []byte {
-	to = append(to, byte(m.kind))
-	to = binary.BigEndian.AppendUint64(to, m.session)
-	to = binary.BigEndian.AppendUint64(to, m.number)
-	return append(to, m.data...)
+// bytes is the message as it goes over the wire.
+func (m message) bytes() []byte {
+	b := make([]byte, 0, headerBytes+len(m.data))
+	b = append(b, byte(m.kind))
+	b = binary.BigEndian.AppendUint64(b, m.session)
+	b = binary.BigEndian.AppendUint64(b, m.number)
+	return append(b, m.data...)
 }
-
-func (m message) bytes() []byte { return m.append(make([]byte, 0, headerBytes+len(m.data))) }
 
 var errMalformed = errors.New("no message of a link")
 
