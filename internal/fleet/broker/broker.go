@@ -4,6 +4,7 @@
 package broker
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -66,7 +67,7 @@ func Start(o Options) (*Broker, error) {
 	a := newAdmission(o.Secret.File, rand.Text(), o.MaxAgents)
 	s, err := server.NewServer(&server.Options{
 		ServerName: "hopbench-" + o.Secret.File.Fleet,
-		Host:       o.Listen.Addr().String(), Port: listenPort(o.Listen.Port()),
+		Host:       o.Listen.Addr().String(), Port: cmp.Or(int(o.Listen.Port()), server.RANDOM_PORT), // 0 is its own default there
 		NoLog: true, NoSigs: true,
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{o.Secret.Certificate}, SessionTicketsDisabled: true,
@@ -99,14 +100,6 @@ func Start(o Options) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("the broker does not listen at %v after %v", o.Listen, startTime), b.Close())
 	}
 	return b, nil
-}
-
-// listenPort is a port as the server wants it: 0 is its own default there.
-func listenPort(port uint16) int {
-	if port == 0 {
-		return server.RANDOM_PORT
-	}
-	return int(port)
 }
 
 func probePort(at netip.AddrPort) error {

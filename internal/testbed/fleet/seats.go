@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -297,7 +298,7 @@ func (s *seats) giveAll(ctx context.Context, want map[int]*offered) error {
 			}
 		})
 	}
-	lacking := want
+	lacking := maps.Clone(want)
 	s.fleet.waiting(len(lacking))
 	defer s.fleet.waiting(0) // what is left has no client to come
 	late := time.NewTimer(queueTime)
@@ -329,12 +330,7 @@ func (s *seats) giveAll(ctx context.Context, want map[int]*offered) error {
 		if err := s.give(ctx, want, all); err != nil {
 			return err
 		}
-		lacking = map[int]*offered{}
-		for id, o := range want {
-			if !o.given {
-				lacking[id] = o
-			}
-		}
+		maps.DeleteFunc(lacking, func(_ int, o *offered) bool { return o.given })
 		s.fleet.waiting(len(lacking))
 	}
 	return nil
