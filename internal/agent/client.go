@@ -28,7 +28,7 @@ type Client struct {
 	ended   context.CancelFunc
 	done    sync.WaitGroup
 	heard   heard
-	crowd   *Crowd // nil of a few
+	crowd   *Crowd // of one alone after Connect, nil after NewClient
 
 	writing sync.Mutex
 
@@ -73,10 +73,10 @@ func newClient(control io.ReadWriteCloser) *Client {
 // the lease, and follows the agent's clock, all until Close. When it fails, control is
 // closed.
 func Connect(ctx context.Context, control io.ReadWriteCloser) (*Client, error) {
-	return ConnectOneOf(ctx, control, nil)
+	return ConnectOneOf(ctx, control, NewCrowd(func() int { return 1 }))
 }
 
-// ConnectOneOf is Connect for one of a crowd, which may be nil.
+// ConnectOneOf is Connect for one of a crowd.
 func ConnectOneOf(ctx context.Context, control io.ReadWriteCloser, crowd *Crowd) (*Client, error) {
 	c := NewClient(control)
 	c.crowd = crowd

@@ -37,9 +37,6 @@ func NewCrowd(slower func() int) *Crowd {
 
 // enter says whether one more may begin an exchange now; if so, the caller leaves.
 func (c *Crowd) enter() bool {
-	if c == nil {
-		return true
-	}
 	select {
 	case c.writes <- struct{}{}:
 		return true
@@ -48,11 +45,7 @@ func (c *Crowd) enter() bool {
 	}
 }
 
-func (c *Crowd) leave() {
-	if c != nil {
-		<-c.writes
-	}
-}
+func (c *Crowd) leave() { <-c.writes }
 
 // touch is what a client does until the connection ends, to follow the agent's clock, keep
 // up its lease, and notice when it is silent itself. Timers do it: a goroutine for each of
@@ -113,10 +106,7 @@ func (c *Client) letGo() {
 
 // untilNext is how long after its n-th exchange a client begins the next.
 func (c *Client) untilNext(n int, lease time.Duration) time.Duration {
-	times := 1
-	if c.crowd != nil {
-		times = max(1, c.crowd.slower())
-	}
+	times := max(1, c.crowd.slower())
 	every := exchangeEvery
 	if n < burst/times { // thousands that join at once would do little else
 		every = burstEvery
