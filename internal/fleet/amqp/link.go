@@ -6,7 +6,6 @@ package amqp
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -20,10 +19,9 @@ import (
 
 // Options are those of a queue at an AMQP broker.
 type Options struct {
-	URL     string      // amqps://USER:PASSWORD@HOST:PORT; amqp:// without TLS
-	TLS     *tls.Config // nil: the system's authorities
-	Address string      // of the queue, as its broker writes it: only this run uses it
-	Run     string      // its name: see subject.CheckName
+	URL     string // amqps://USER:PASSWORD@HOST:PORT; amqp:// without TLS
+	Address string // of the queue, as its broker writes it: only this run uses it
+	Run     string // its name: see subject.CheckName
 	Lease   time.Duration
 }
 
@@ -70,7 +68,7 @@ func dial(ctx context.Context, o Options) (*link, error) {
 		// What is wrong may be part of a password.
 		return nil, errors.New("the address of an AMQP broker is amqps://USER:PASSWORD@HOST:PORT, and this one is none")
 	}
-	conn, err := amqp.Dial(ctx, o.URL, &amqp.ConnOptions{IdleTimeout: idle(o.Lease), TLSConfig: o.TLS, WriteTimeout: idle(o.Lease)})
+	conn, err := amqp.Dial(ctx, o.URL, &amqp.ConnOptions{IdleTimeout: idle(o.Lease), WriteTimeout: idle(o.Lease)})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the AMQP broker %s: %w", u.Host, err)
 	}

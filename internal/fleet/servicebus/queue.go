@@ -8,7 +8,6 @@ package servicebus
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -23,10 +22,9 @@ import (
 
 // Options are those of a queue of Service Bus.
 type Options struct {
-	ConnectionString string      // of a shared access policy that may send and listen
-	TLS              *tls.Config // nil: the system's authorities
-	Queue            string      // its name: it is there already, without sessions, and only this run uses it
-	Run              string      // see subject.CheckName
+	ConnectionString string // of a shared access policy that may send and listen
+	Queue            string // its name: it is there already, without sessions, and only this run uses it
+	Run              string // see subject.CheckName
 	Lease            time.Duration
 }
 
@@ -98,7 +96,7 @@ type link struct {
 func dial(ctx context.Context, o Options, lost func(messages.Delivery)) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	client, err := azservicebus.NewClientFromConnectionString(o.ConnectionString, &azservicebus.ClientOptions{TLSConfig: o.TLS, RetryOptions: retries})
+	client, err := azservicebus.NewClientFromConnectionString(o.ConnectionString, &azservicebus.ClientOptions{RetryOptions: retries})
 	if err != nil {
 		// What is wrong may be part of the key.
 		return nil, errors.New("that is no connection string of Service Bus, which is Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…")
