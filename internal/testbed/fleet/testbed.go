@@ -115,20 +115,16 @@ func (b *Bed) gone() *testbed.Fault {
 }
 
 // members are the machines of all pairs, the sources first.
-func (b *Bed) members() (all []*member) {
+func (b *Bed) members() []*member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var clients, servers []*member
 	for _, p := range b.pairs {
 		if p != nil {
-			all = append(all, p.client)
+			clients, servers = append(clients, p.client), append(servers, p.server)
 		}
 	}
-	for _, p := range b.pairs {
-		if p != nil {
-			all = append(all, p.server)
-		}
-	}
-	return all
+	return slices.Concat(clients, servers)
 }
 
 // mostEnds bounds how many machines a result names, half of them sources.
