@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,21 +22,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // keepsTheContract runs the suite against the broker at a URL. The broker calls the queue of
 // a run what address says.
 func keepsTheContract(t *testing.T, broker *amqptest.Broker, url string, address func(run string) string, crowd int) {
-	var links sync.Map // the last of each queue
+	var last atomic.Pointer[link]
 	seattest.Run(t, seattest.Broker{
 		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-			var last atomic.Pointer[link]
-			q, err := open(ctx, Options{URL: url, Address: address(run), Run: run, Lease: lease}, last.Store)
-			if err != nil {
-				return nil, err
-			}
-			links.Store(q, &last)
-			return q, nil
+			return open(ctx, Options{URL: url, Address: address(run), Run: run, Lease: lease}, last.Store)
 		},
-		Redeliver: func(_ context.Context, q seat.Queue, _ seat.Lease) error {
-			last, _ := links.Load(q)
-			return last.(*atomic.Pointer[link]).Load().conn.Close()
-		},
+		Redeliver: func(context.Context, seat.Lease) error { return last.Load().conn.Close() },
 		Stray: func(ctx context.Context, run string, text []byte) error {
 			conn, err := amqp.Dial(ctx, url, nil)
 			if err != nil {

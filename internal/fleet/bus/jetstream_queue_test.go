@@ -72,7 +72,7 @@ func seatBroker(js jetstream.JetStream, size, replicas int, restart func() error
 		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
 			return OpenSeats(ctx, js, SeatOptions{Run: run, Lease: lease, Size: size, Replicas: replicas})
 		},
-		Redeliver: func(_ context.Context, _ seat.Queue, l seat.Lease) error {
+		Redeliver: func(_ context.Context, l seat.Lease) error {
 			return js.Conn().Publish(l.(*seatLease).acks, []byte("-NAK"))
 		},
 		Stray: func(ctx context.Context, run string, text []byte) error {

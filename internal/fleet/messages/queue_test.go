@@ -222,7 +222,7 @@ func TestQueuesKeepTheContract(t *testing.T) {
 			b := &broker{locks: locks, queues: map[string]*content{}}
 			seattest.Run(t, seattest.Broker{
 				Open: b.open,
-				Redeliver: func(_ context.Context, _ seat.Queue, held seat.Lease) error {
+				Redeliver: func(_ context.Context, held seat.Lease) error {
 					return held.(*lease).msg.Release(t.Context())
 				},
 				Stray: func(_ context.Context, run string, text []byte) error {

@@ -31,20 +31,13 @@ const root = "../../.."
 func TestBrokersServiceBus(t *testing.T) {
 	// As long as Azure's own default, in which a busy machine renews 5000 of them.
 	broker, connection := servicebustest.StandIn(t, root, time.Minute)
-	var links sync.Map // the last of each queue
+	var last atomic.Pointer[link]
 	seattest.Run(t, seattest.Broker{
 		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-			var last atomic.Pointer[link]
-			q, err := open(ctx, Options{ConnectionString: connection, Queue: run, Run: run, Lease: lease}, last.Store)
-			if err != nil {
-				return nil, err
-			}
-			links.Store(q, &last)
-			return q, nil
+			return open(ctx, Options{ConnectionString: connection, Queue: run, Run: run, Lease: lease}, last.Store)
 		},
-		Redeliver: func(ctx context.Context, q seat.Queue, _ seat.Lease) error {
-			last, _ := links.Load(q)
-			l := last.(*atomic.Pointer[link]).Load()
+		Redeliver: func(ctx context.Context, _ seat.Lease) error {
+			l := last.Load()
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			for d := range l.held {

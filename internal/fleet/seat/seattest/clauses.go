@@ -94,7 +94,7 @@ func deliveredTwice(ctx context.Context, b Broker) error {
 	return with(ctx, b, long, func(q queue) {
 		q.offer("a", 1)
 		l := q.lease("a", 1)
-		must("redeliver", b.Redeliver(ctx, q.Queue, l))
+		must("redeliver", b.Redeliver(ctx, l))
 		next := q.lease("a", 2)
 		q.over(l)
 		q.renew(next)

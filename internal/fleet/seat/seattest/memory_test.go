@@ -291,7 +291,7 @@ func (q *memoryQueue) Close() error {
 func (b *memory) broker() Broker {
 	return Broker{
 		Open: b.open,
-		Redeliver: func(_ context.Context, _ seat.Queue, l seat.Lease) error {
+		Redeliver: func(_ context.Context, l seat.Lease) error {
 			l.(*memoryLease).term.Lose()
 			return nil
 		},

@@ -14,10 +14,12 @@ import (
 
 // Broker is a driver with a broker behind it.
 type Broker struct {
-	// Open makes the queue of a run, empty unless there was one of that run before.
+	// Open makes the queue of a run, empty unless there was one of that run before. One is open at
+	// a time.
 	Open func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error)
-	// Redeliver has the broker deliver again what l holds, while l is held.
-	Redeliver func(ctx context.Context, q seat.Queue, l seat.Lease) error
+	// Redeliver has the broker deliver again what l holds, while l is held, of the queue that was
+	// opened last.
+	Redeliver func(ctx context.Context, l seat.Lease) error
 	// Stray puts into the queue of a run, which is open, a message that the driver did not make.
 	Stray func(ctx context.Context, run string, text []byte) error
 	// Restart ends the broker and starts it again. It may have lost all that it had.
