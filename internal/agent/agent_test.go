@@ -82,6 +82,14 @@ func listenAs(t *testing.T, c *Client, s Serving) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// failsFor checks that an error is one of a test, and for which reason.
+func failsFor(t testing.TB, what string, err error, want probe.Reason) {
+	t.Helper()
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != want {
+		t.Errorf("%s: got %v, want reason %s", what, err, want)
+	}
+}
+
 func TestRunBetweenTwoAgents(t *testing.T) {
 	far, near := start(t), start(t)
 	target := listen(t, far, testToken)
@@ -145,9 +153,7 @@ func TestErrorsKeepTheirReason(t *testing.T) {
 		{"beyond limits", probe.Request{Target: limited, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1, Flows: 2}}, probe.Limit},
 	} {
 		_, err := near.Run(testContext(t), c.request, nil)
-		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != c.want {
-			t.Errorf("%s: got %v, want reason %s", c.name, err, c.want)
-		}
+		failsFor(t, c.name, err, c.want)
 	}
 }
 
@@ -180,9 +186,7 @@ func TestListenIPerf3StillAsksForTheToken(t *testing.T) {
 	}
 	request.Token = "another"
 	_, err := near.Run(testContext(t), request, nil)
-	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Unauthorized {
-		t.Errorf("with another token: %v, want reason %s", err, probe.Unauthorized)
-	}
+	failsFor(t, "with another token", err, probe.Unauthorized)
 }
 
 func TestListenRefusesToServeOthersWithoutToken(t *testing.T) {
@@ -198,9 +202,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	request := probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.RR, Duration: 3000}}
 	_, err := near.Run(ctx, request, func(measurement.Progress) { cancel() })
-	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
-		t.Fatalf("got %v", err)
-	}
+	failsFor(t, "a test that is cancelled", err, probe.Cancelled)
 	// The agents' ends, which the cleanup checks, wait for every test's goroutine.
 }
 
@@ -226,9 +228,7 @@ func TestCoordinatorVanishes(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if e, ok := errors.AsType[*probe.Error](<-result); !ok || e.Reason != probe.Local {
-		t.Errorf("got %v", e)
-	}
+	failsFor(t, "a test without its agent", <-result, probe.Local)
 	select {
 	case err := <-done:
 		if err != nil {
@@ -347,9 +347,7 @@ func TestHeldRunIsCancelled(t *testing.T) {
 		return time.Time{}, ctx.Err()
 	}
 	_, err := near.Run(ctx, request, nil)
-	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
-		t.Fatalf("got %v", err)
-	}
+	failsFor(t, "a test that is never started", err, probe.Cancelled)
 	// Starting what has ended is nothing.
 	if err := near.write(protocol.TypeAgentStart, about{ID: 1}); err != nil {
 		t.Error(err)

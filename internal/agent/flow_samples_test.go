@@ -156,9 +156,7 @@ func coder(t testing.TB) *samples.Coder {
 func TestSamplesOutOfTurn(t *testing.T) {
 	c := remote(t, Options{})
 	_, err := c.Run(testContext(t), probe.Request{ID: "t", Target: anyPort(), Sampled: &probe.Sampled{Seat: 1, Attempt: 1}, Spec: measurement.Spec{Kind: measurement.TCP}}, nil)
-	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Unsupported {
-		t.Errorf("asked for samples: %v", err)
-	}
+	failsFor(t, "asked for samples", err, probe.Unsupported)
 	for name, k := range map[string]Kept{"never sent": {Run: "r", Seq: 1}, "without a run": {Credit: 1}, "negative": {Run: "r", Credit: -1}} {
 		near, done := serving(Options{Lease: longLease, Samples: outbox(t)})
 		c, err := Connect(testContext(t), near)

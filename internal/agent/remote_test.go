@@ -227,9 +227,7 @@ func TestAgentsOwnLimits(t *testing.T) {
 		"a stock server": {Kind: measurement.FTP, FilePath: "/big"},
 	} {
 		_, err := near.Run(testContext(t), probe.Request{Target: at, Token: testToken, Spec: spec}, nil)
-		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Limit {
-			t.Errorf("%s: got %v, want reason %s", name, err, probe.Limit)
-		}
+		failsFor(t, name, err, probe.Limit)
 	}
 	if _, err := near.Listen(testContext(t), anyPort(), Serving{Token: testToken, IPerf3: true}); err == nil {
 		t.Error("an agent serves who cannot prove the token")
