@@ -79,9 +79,10 @@ func (c *theirs) coordinate(o bus.CoordinatorOptions) (*bus.Coordinator, error) 
 	}, o)
 }
 
-// agent are the options of one that joins at the cluster.
-func (c *theirs) agent(name string, links chan<- io.ReadWriteCloser) bus.AgentOptions {
-	o := (&yard{secret: c.secret}).optionsAt(strings.ReplaceAll(c.urls, "tls://", ""), name, links)
+// agent are the options of one that joins at the cluster, and answers.
+func (c *theirs) agent(name string) bus.AgentOptions {
+	o := (&yard{secret: c.secret}).optionsAt(strings.ReplaceAll(c.urls, "tls://", ""), name, nil)
+	o.Serve = answers
 	o.Hurry()
 	return o
 }
@@ -96,8 +97,7 @@ func TestCluster(t *testing.T) {
 	o.Hurry()
 
 	// Nobody admits anybody yet: an agent waits, and is let in once somebody does.
-	early := c.agent("vm-0", nil)
-	early.Serve = answers
+	early := c.agent("vm-0")
 	states := away(&early)
 	start(t, early)
 	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "to admit") {
@@ -108,9 +108,7 @@ func TestCluster(t *testing.T) {
 	links := map[string]io.ReadWriteCloser{}
 	for range 2 {
 		if len(links) == 1 {
-			late := c.agent("vm-1", nil)
-			late.Serve = answers
-			start(t, late)
+			start(t, c.agent("vm-1"))
 		}
 		a := take(t, arrived)
 		links[a.Name] = a.Link
@@ -147,15 +145,11 @@ func TestCluster(t *testing.T) {
 	}
 
 	// An agent that was expelled is heard no more, and does not come back.
-	bad := c.agent("vm-2", nil)
-	bad.Serve = answers
-	start(t, bad)
+	start(t, c.agent("vm-2"))
 	expelled := take(t, arrived)
 	testutil.OK(t, c.callout.Expel(expelled.Agent))
 	testutil.OK(t, expelled.Link.Close())
-	again := c.agent("vm-3", nil)
-	again.Serve = answers
-	start(t, again)
+	start(t, c.agent("vm-3"))
 	if a := take(t, arrived); a.Name != "vm-3" {
 		t.Errorf("%s arrived", a.Name)
 	}
@@ -205,9 +199,7 @@ func TestNameOfTheDeadAtACluster(t *testing.T) {
 	_, err = dead.SubscribeSync(dead.Command())
 	testutil.OK(t, err)
 	testutil.OK(t, dead.Flush())
-	next := c.agent("vm-0", nil)
-	next.Serve = answers
-	start(t, next)
+	start(t, c.agent("vm-0"))
 	if a := take(t, arrived); a.Key == dead.Key {
 		t.Error("the dead arrived")
 	}

@@ -68,29 +68,38 @@ func TestAgentEnds(t *testing.T) {
 	}
 }
 
+// connections are those that a test can cut.
+type connections struct {
+	mu  sync.Mutex
+	all []net.Conn
+}
+
+func (c *connections) add(conns ...net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, conns...)
+}
+
+// cut ends all of them at whatever byte they are.
+func (c *connections) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.all {
+		_ = conn.Close()
+	}
+	c.all = nil
+}
+
 // cutting is a broker whose connection to the coordinator a test can cut.
 type cutting struct {
 	*broker.Broker
-	mu    sync.Mutex
-	conns []net.Conn
+	connections
 }
 
 func (c *cutting) InProcessConn() (net.Conn, error) {
 	conn, err := c.Broker.InProcessConn()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.conns = append(c.conns, conn)
+	c.add(conn)
 	return conn, err
-}
-
-// cut ends the connections.
-func (c *cutting) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.conns {
-		_ = conn.Close()
-	}
-	c.conns = nil
 }
 
 // A coordinator that loses its connection to the broker has another, and agents join there.

@@ -25,17 +25,15 @@ import (
 // wire carries connections to a broker until they are cut.
 type wire struct {
 	net.Listener
-	to    string
+	connections
 	works sync.WaitGroup
-	mu    sync.Mutex
-	conns []net.Conn
 }
 
 func newWire(t testing.TB, to string) *wire {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
-	w := &wire{Listener: ln, to: to}
+	w := &wire{Listener: ln}
 	w.works.Go(func() {
 		for {
 			in, err := ln.Accept()
@@ -47,9 +45,7 @@ func newWire(t testing.TB, to string) *wire {
 				_ = in.Close()
 				continue
 			}
-			w.mu.Lock()
-			w.conns = append(w.conns, in, out)
-			w.mu.Unlock()
+			w.add(in, out)
 			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
 				w.works.Go(func() {
 					_, _ = io.Copy(way[0], way[1])
@@ -64,16 +60,6 @@ func newWire(t testing.TB, to string) *wire {
 		w.works.Wait()
 	})
 	return w
-}
-
-// cut ends all connections at whatever byte they are.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.conns {
-		_ = c.Close()
-	}
-	w.conns = nil
 }
 
 // answers has an agent answer numbers with themselves.
