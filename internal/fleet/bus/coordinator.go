@@ -345,8 +345,8 @@ func (c *Coordinator) Seats(ctx context.Context, o SeatOptions) (*SeatQueue, err
 	if o.Replicas = 1; clustered {
 		o.Replicas = enough
 	}
-	q, err := OpenSeats(ctx, js, o)
-	for began := time.Now(); clustered && passes(err) && time.Since(began) < electTime && ctx.Err() == nil; q, err = OpenSeats(ctx, js, o) {
+	q, err := openSeats(ctx, js, o)
+	for began := time.Now(); clustered && passes(err) && time.Since(began) < electTime && ctx.Err() == nil; q, err = openSeats(ctx, js, o) {
 		if lacksServers(err) && !all && o.Replicas > 1 {
 			o.Replicas = 1
 			continue

@@ -66,9 +66,9 @@ type delivered struct {
 	generation uint64
 }
 
-// OpenSeats makes the queue of a run, or finds that which there is. The connection stays
+// openSeats makes the queue of a run, or finds that which there is. The connection stays
 // the caller's.
-func OpenSeats(ctx context.Context, js jetstream.JetStream, o SeatOptions) (*SeatQueue, error) {
+func openSeats(ctx context.Context, js jetstream.JetStream, o SeatOptions) (*SeatQueue, error) {
 	if err := subject.CheckName(o.Run); err != nil {
 		return nil, fmt.Errorf("queue of seats: run: %w", err)
 	}

@@ -70,7 +70,7 @@ func atAServer(t *testing.T) jetstream.JetStream {
 func seatBroker(js jetstream.JetStream, size, replicas int, restart func() error) seattest.Broker {
 	return seattest.Broker{
 		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-			return OpenSeats(ctx, js, SeatOptions{Run: run, Lease: lease, Size: size, Replicas: replicas})
+			return openSeats(ctx, js, SeatOptions{Run: run, Lease: lease, Size: size, Replicas: replicas})
 		},
 		Redeliver: func(_ context.Context, l seat.Lease) error {
 			return js.Conn().Publish(l.(*seatLease).acks, []byte("-NAK"))
@@ -105,7 +105,7 @@ func TestSeatsKeepTheContract(t *testing.T) {
 
 func seatQueue(t *testing.T, js jetstream.JetStream, lease time.Duration, replicas int) *SeatQueue {
 	t.Helper()
-	q, err := OpenSeats(t.Context(), js, SeatOptions{Run: "run", Lease: lease, Size: 100, Replicas: replicas})
+	q, err := openSeats(t.Context(), js, SeatOptions{Run: "run", Lease: lease, Size: 100, Replicas: replicas})
 	testutil.OK(t, err)
 	t.Cleanup(func() { testutil.OK(t, q.Close()) })
 	return q
@@ -153,7 +153,7 @@ func TestSeatsThatCannotBe(t *testing.T) {
 		"replicas":     {Run: "r", Lease: time.Second, Size: 1},
 		"make the str": {Run: "r", Lease: time.Second, Size: 1, Replicas: 3}, // there is no cluster
 	} {
-		if q, err := OpenSeats(t.Context(), js, o); err == nil || !strings.Contains(err.Error(), name) {
+		if q, err := openSeats(t.Context(), js, o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v: %v, %v; nothing of %s", o, q, err, name)
 		}
 	}
@@ -162,7 +162,7 @@ func TestSeatsThatCannotBe(t *testing.T) {
 // Refused clients ask again, so that too little room would only be slow.
 func TestSeatsHaveRoom(t *testing.T) {
 	js := atAServer(t)
-	q, err := OpenSeats(t.Context(), js, SeatOptions{Run: "run", Lease: time.Minute, Size: 20_000, Replicas: 1})
+	q, err := openSeats(t.Context(), js, SeatOptions{Run: "run", Lease: time.Minute, Size: 20_000, Replicas: 1})
 	testutil.OK(t, err)
 	defer q.Close()
 	if c := q.bound.CachedInfo().Config; c.MaxWaiting < 20_000 || c.MaxAckPending < 20_000 {

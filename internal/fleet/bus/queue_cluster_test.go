@@ -111,7 +111,7 @@ func TestBrokersNATSClusterElects(t *testing.T) {
 		endSeatServer(s)
 	}
 	o := SeatOptions{Run: "elects", Lease: time.Minute, Size: 1, Replicas: 3}
-	if q, err := OpenSeats(t.Context(), js, o); !passes(err) {
+	if q, err := openSeats(t.Context(), js, o); !passes(err) {
 		t.Fatal(q, err)
 	}
 	opened := make(chan error, 1)
@@ -156,7 +156,7 @@ func TestBrokersNATSNodeDies(t *testing.T) {
 	const seats, holders, kills = 200, 20, 4
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	q, err := OpenSeats(ctx, js, SeatOptions{Run: "nodes", Lease: 3 * time.Second, Size: seats, Replicas: 3})
+	q, err := openSeats(ctx, js, SeatOptions{Run: "nodes", Lease: 3 * time.Second, Size: seats, Replicas: 3})
 	testutil.OK(t, err)
 	defer q.Close()
 

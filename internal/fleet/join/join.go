@@ -19,8 +19,8 @@ import (
 	"github.com/hopbench/hopbench/internal/fleet/subject"
 )
 
-// Format is the version of join files.
-const Format = "hopbench.join/1"
+// format is the version of join files.
+const format = "hopbench.join/1"
 
 // DefaultPort is the TCP port of a fleet's broker.
 const DefaultPort = 5203
@@ -85,8 +85,8 @@ func Parse(text []byte) (File, error) {
 	switch {
 	case err != nil:
 		return File{}, fmt.Errorf("it is no join file (%w): give the file that the coordinator wrote", err)
-	case f.Format != Format:
-		return File{}, fmt.Errorf("it has format %.40q, and this hopbench reads %s: use the same hopbench at both ends", f.Format, Format)
+	case f.Format != format:
+		return File{}, fmt.Errorf("it has format %.40q, and this hopbench reads %s: use the same hopbench at both ends", f.Format, format)
 	}
 	if err := subject.CheckName(f.Fleet); err != nil {
 		return File{}, fmt.Errorf("fleet: %w", err)
@@ -124,8 +124,8 @@ func (f File) Proves(name, key, proof string) bool {
 	return hmac.Equal([]byte(f.Proof(name, key)), []byte(proof))
 }
 
-// ErrOtherBroker says that what answers does not have the key that the join file names.
-var ErrOtherBroker = errors.New("what answers there is not the broker of the join file: the file belongs to another fleet or is outdated, or there is a man in the middle")
+// errOtherBroker says that what answers does not have the key that the join file names.
+var errOtherBroker = errors.New("what answers there is not the broker of the join file: the file belongs to another fleet or is outdated, or there is a man in the middle")
 
 // TLS is how agents connect: to the broker of the join file and nobody else, or to a server of
 // its cluster, which an authority vouches for.
@@ -147,7 +147,7 @@ func (f File) TLS() *tls.Config {
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 0 || !hmac.Equal([]byte(digest(state.PeerCertificates[0].RawSubjectPublicKeyInfo)), []byte(f.BrokerSHA256)) {
-				return ErrOtherBroker
+				return errOtherBroker
 			}
 			return nil
 		},

@@ -130,7 +130,7 @@ func TestProof(t *testing.T) {
 
 // Whatever a join file has, what is read of it can be used, and is written as it was read.
 func FuzzParse(f *testing.F) {
-	good := File{Format: Format, Fleet: "fw", Token: strings.Repeat("0a", 32), BrokerSHA256: strings.Repeat("ff", 32)}
+	good := File{Format: format, Fleet: "fw", Token: strings.Repeat("0a", 32), BrokerSHA256: strings.Repeat("ff", 32)}
 	text, err := json.Marshal(good)
 	testutil.OK(f, err)
 	f.Add(text)

@@ -90,7 +90,7 @@ func create(path, fleet string, c *Cluster) (Secret, error) {
 	if err := c.check(); err != nil {
 		return Secret{}, err
 	}
-	s := Secret{File: File{Format: Format, Fleet: fleet, Token: newToken(), Cluster: c}}
+	s := Secret{File: File{Format: format, Fleet: fleet, Token: newToken(), Cluster: c}}
 	if s.Certificate, err = certify(private); err != nil {
 		return s, err
 	}

@@ -74,8 +74,8 @@ func Open(ctx context.Context, keeper Keeper) (*Ledger, error) {
 	return l, nil
 }
 
-// ErrSpent says that a seat has had all generations that there are.
-var ErrSpent = errors.New("no generation is left")
+// errSpent says that a seat has had all generations that there are.
+var errSpent = errors.New("no generation is left")
 
 // Offer gives seats a generation that is later than all that they had, and than those
 // that at least says by id, which may be nil: each at a server, by id. They are to be offered
@@ -87,7 +87,7 @@ func (l *Ledger) Offer(ctx context.Context, servers map[int]string, atLeast map[
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
 		s := Seat{ID: id, Server: servers[id], Generation: max(l.seats[id].Generation, atLeast[id]) + 1, State: Offered}
 		if s.Generation > seat.MaxGeneration {
-			return nil, fmt.Errorf("offer seat %d: %w", id, ErrSpent)
+			return nil, fmt.Errorf("offer seat %d: %w", id, errSpent)
 		}
 		changed = append(changed, s)
 	}

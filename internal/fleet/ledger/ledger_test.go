@@ -73,7 +73,7 @@ func TestLifeOfASeat(t *testing.T) {
 	if want := map[int]Seat{1: {1, "s3", 8, "", Done}, 2: {2, "s2", 1, "", Done}}; !maps.Equal(d.seats, want) {
 		t.Errorf("on the disk %v", d.seats)
 	}
-	if _, err := l.Offer(t.Context(), map[int]string{1: "s1"}, map[int]uint64{1: seat.MaxGeneration}); !errors.Is(err, ErrSpent) {
+	if _, err := l.Offer(t.Context(), map[int]string{1: "s1"}, map[int]uint64{1: seat.MaxGeneration}); !errors.Is(err, errSpent) {
 		t.Error(err)
 	}
 }

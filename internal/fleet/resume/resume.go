@@ -27,9 +27,9 @@ const (
 )
 
 const (
-	// RecordBytes bounds a record.
-	RecordBytes = 512 << 10
-	maxData     = RecordBytes - headerBytes
+	// recordBytes bounds a record.
+	recordBytes = 512 << 10
+	maxData     = recordBytes - headerBytes
 	// maxReason bounds what is said of why a stream is over, in bytes.
 	maxReason = 500
 	// maxUnread bounds, in bytes, what was written and the other end has not read: the largest
@@ -44,8 +44,8 @@ const (
 
 var (
 	errMalformed = errors.New("no record of a stream")
-	// ErrFull says that the other end reads nothing.
-	ErrFull = fmt.Errorf("the other end reads nothing: %d bytes wait for it", maxUnread)
+	// errFull says that the other end reads nothing.
+	errFull = fmt.Errorf("the other end reads nothing: %d bytes wait for it", maxUnread)
 )
 
 // Options of a stream.
@@ -297,8 +297,8 @@ func (s *Stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	if s.failed == nil && len(s.held)+len(b) > maxUnread {
 		s.mu.Unlock()
-		s.finish(ErrFull, nil)
-		return 0, ErrFull
+		s.finish(errFull, nil)
+		return 0, errFull
 	}
 	defer s.unlock()
 	if s.failed != nil {

@@ -174,7 +174,7 @@ func TestFull(t *testing.T) {
 	a, _ := pair(t)
 	_, err := a.Write(make([]byte, maxUnread))
 	testutil.OK(t, err)
-	if _, err := a.Write([]byte("x")); !errors.Is(err, ErrFull) || !errors.Is(a.Err(), ErrFull) {
+	if _, err := a.Write([]byte("x")); !errors.Is(err, errFull) || !errors.Is(a.Err(), errFull) {
 		t.Error(err, a.Err())
 	}
 }
