@@ -106,11 +106,7 @@ func Join(ctx context.Context, o AgentOptions) error {
 		return &Permanent{err}
 	}
 	a.Hello.Link = linkVersion
-	said, err := a.hello()
-	if err != nil {
-		return err
-	}
-	if _, err := parseHello(said); err != nil {
+	if _, err := parseHello(a.hello()); err != nil {
 		return &Permanent{err}
 	}
 	defer func() { _ = a.end(errEnds) }()
@@ -192,16 +188,13 @@ func (a *agent) end(why error) error {
 
 // hello is what the agent says of itself now: what it is at work at goes on, if the coordinator
 // knows of it.
-func (a *agent) hello() ([]byte, error) {
+func (a *agent) hello() []byte {
 	h := a.Hello
 	if a.work != nil {
 		h.Stream, h.Read = a.work.name, a.work.stream.Detach(errors.New("another session begins"))
 	}
-	said, err := json.Marshal(h)
-	if err != nil {
-		return nil, fmt.Errorf("say hello: %w", err)
-	}
-	return said, nil
+	said, _ := json.Marshal(h) // texts and numbers, which JSON has
+	return said
 }
 
 func (a *agent) tell(s State, why error) {
@@ -365,14 +358,10 @@ func (d *dialer) done() {
 // announce says that the agent is there until a coordinator takes it. It returns the session,
 // and what the coordinator said.
 func (a *agent) announce(ctx context.Context, conn *nats.Conn, in *nats.Subscription) (session uint64, heard accepted, err error) {
-	hello, err := a.hello()
-	if err != nil {
-		return 0, heard, err
-	}
 	var drawn [8]byte
 	_, _ = rand.Read(drawn[:]) // never fails
 	session = binary.BigEndian.Uint64(drawn[:])
-	said := message{kind: kindJoin, session: session, data: hello}.bytes()
+	said := message{kind: kindJoin, session: session, data: a.hello()}.bytes()
 	for {
 		if err := conn.Publish(a.Join(), said); err != nil {
 			return 0, heard, fmt.Errorf("say that this agent is there: %w", err)

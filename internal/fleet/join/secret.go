@@ -99,10 +99,7 @@ func create(path, fleet string, c *Cluster) (Secret, error) {
 	if err != nil {
 		return s, fmt.Errorf("write down the broker's key: %w", err)
 	}
-	text, err := json.MarshalIndent(s.File, "", "  ")
-	if err != nil {
-		return s, fmt.Errorf("write down the join file: %w", err)
-	}
+	text, _ := json.MarshalIndent(s.File, "", "  ") // texts, which JSON has
 	if err := writeNew(path+keySuffix, pem.EncodeToMemory(&pem.Block{Type: keyType, Bytes: der})); err != nil {
 		return s, err
 	}

@@ -142,12 +142,12 @@ func eachOf[T any](ctx context.Context, most int, all []T, do func(context.Conte
 			return nil
 		})
 	}
-	err := group.Wait()
+	_ = group.Wait() // no function has an error
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if more := len(errs) - mostErrors; more > 0 {
 		errs = append(errs[:mostErrors], fmt.Errorf("and %d more", more))
 	}
-	return errors.Join(err, errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
 // permitted says which tests the own limits of a machine refuse. A server takes no part in some.

@@ -207,9 +207,7 @@ func (s *seats) offer(ctx context.Context, want map[int]*offered) error {
 	for _, x := range now {
 		o := want[x.ID]
 		o.generation = x.Generation
-		if o.body, err = json.Marshal(body{Session: s.session, Server: x.Server}); err != nil {
-			return fmt.Errorf("write down seat %d: %w", x.ID, err)
-		}
+		o.body, _ = json.Marshal(body{Session: s.session, Server: x.Server}) // texts, which JSON has
 	}
 	err = each(ctx, now, func(ctx context.Context, _ int, x ledger.Seat) (err error) {
 		for tries := 0; tries < mostOffers; {
