@@ -4,7 +4,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,9 +32,6 @@ type Lab struct {
 	agents map[string]*agent.Client // by node
 	token  string
 	rules  map[string]string
-	// inForce is which of the paths that share their nodes is in force, by the
-	// one that has them; empty when it is not known.
-	inForce map[string]string
 }
 
 // New builds the paths of e (not scaled; the lab scales it) and has the
@@ -59,10 +55,7 @@ func Hold(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{e: e, order: paths, agents: map[string]*agent.Client{}, rules: topology.RuleDigests(), inForce: map[string]string{}}
-	for _, p := range paths {
-		l.inForce[nodesOf(p)] = nodesOf(p) // as it is built
-	}
+	l := &Lab{e: e, order: paths, agents: map[string]*agent.Client{}, rules: topology.RuleDigests()}
 	if l.lab, err = lab.Start(ctx, topology, lab.Options{NodeCommand: AgentCommand}); err != nil {
 		return nil, err
 	}
@@ -165,21 +158,18 @@ const switchTimeout = 10 * time.Second
 
 // Switch brings a path into force, if it shares its nodes with others.
 func (l *Lab) Switch(ctx context.Context, name string) (testbed.Switched, error) {
-	path, err := l.laid(name)
-	if err != nil {
+	if _, err := l.laid(name); err != nil {
 		return testbed.Switched{}, err
 	}
-	base := nodesOf(path)
-	if l.inForce[base] == name {
+	shared := l.lab.SwitchedPaths()
+	if i := slices.IndexFunc(shared, func(p lab.SwitchedPath) bool { return p.Name == name }); i < 0 || shared[i].InForce {
 		return testbed.Switched{}, nil
 	}
-	l.inForce[base] = ""
 	ctx, cancel := context.WithTimeout(ctx, switchTimeout)
 	defer cancel()
 	if err := l.lab.Switch(ctx, name); err != nil {
 		return testbed.Switched{}, err
 	}
-	l.inForce[base] = name
 	return testbed.Switched{Changed: true, Settle: settleTime(l.e, name)}, nil
 }
 
@@ -190,9 +180,6 @@ func (l *Lab) laid(name string) (lab.Path, error) {
 	}
 	return l.order[i], nil
 }
-
-// nodesOf is the path whose nodes p has.
-func nodesOf(p lab.Path) string { return cmp.Or(p.VariantOf, p.Name) }
 
 // Err says which of the lab's processes died, if one did.
 func (l *Lab) Err() error {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,8 @@ func (l *Lab) awaitDeath(ctx context.Context) {
 
 // blame says of a lab that broke which hop or endpoint died, and whose fault it is.
 func (l *Lab) blame(err error) *testbed.Fault {
-	var death *lab.Death
-	if !errors.As(err, &death) {
+	death, known := errors.AsType[*lab.Death](err)
+	if !known {
 		return &testbed.Fault{Err: fmt.Errorf("the lab broke: %w", err)}
 	}
 	fault := &testbed.Fault{Paths: l.struck(death), Err: fmt.Errorf("the lab broke: %w", err)}
@@ -60,7 +61,7 @@ func (l *Lab) isEnd(d *lab.Death) bool {
 func (l *Lab) struck(d *lab.Death) (paths []string) {
 	var sharing []string
 	for _, p := range l.order {
-		base, _ := l.laid(nodesOf(p))
+		base, _ := l.laid(cmp.Or(p.VariantOf, p.Name)) // whose nodes it has
 		if crosses(base, p, d) {
 			paths = append(paths, p.Name)
 		}
