@@ -90,13 +90,7 @@ func Handle[In, Out any](f func(In) (Out, error)) Handler {
 
 // Do is a handler of requests that are answered without a body.
 func Do[In any](f func(In) error) Handler {
-	return func(m Message) (any, error) {
-		in, err := Body[In](m)
-		if err != nil {
-			return nil, err
-		}
-		return nil, f(in)
-	}
+	return Handle(func(in In) (any, error) { return nil, f(in) })
 }
 
 var errFrameTooLong = errors.New("message is too long")
