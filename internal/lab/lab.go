@@ -268,9 +268,6 @@ func (l *Lab) Facts() []string {
 	return slices.Clone(l.facts)
 }
 
-// Stderr is the last of what the processes of the lab wrote to standard error.
-func (l *Lab) Stderr() string { return l.stderr.String() }
-
 // Counters are those of every interface of every node, and of every link emulator. With
 // names of nodes they are those of these nodes alone, and of the link emulators whose
 // A end is at one of them; with "node:interface" of the node, and of the link emulator

@@ -50,7 +50,7 @@ func startLab(t testing.TB, built Topology) *Lab {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		if said := l.Stderr(); said != "" {
+		if said := l.stderr.String(); said != "" {
 			t.Logf("the lab's processes said: %s", said)
 		}
 	})
