@@ -198,10 +198,8 @@ func switchTo(ctx context.Context, bed testbed.Testbed, path string) (testbed.Sw
 	if err != nil {
 		return s, fmt.Errorf("switch the path: %w", err)
 	}
-	timer := time.NewTimer(s.Settle)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(s.Settle):
 		return s, nil
 	case <-ctx.Done():
 		return s, ctx.Err()

@@ -63,8 +63,6 @@ func (p *linkProcess) ask(m message.Message) (message.Message, error) {
 	if err := p.conn.Forward(m); err != nil {
 		return message.Message{}, err
 	}
-	late := time.NewTimer(p.patience)
-	defer late.Stop()
 	select {
 	case answer := <-p.answers:
 		if answer.Error != "" {
@@ -73,7 +71,7 @@ func (p *linkProcess) ask(m message.Message) (message.Message, error) {
 		return answer, nil
 	case <-p.ended:
 		return message.Message{}, p.why
-	case <-late.C:
+	case <-time.After(p.patience):
 		return message.Message{}, fmt.Errorf("its process did not answer in %v: %w", p.patience, os.ErrDeadlineExceeded)
 	}
 }

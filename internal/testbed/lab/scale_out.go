@@ -65,11 +65,9 @@ func (g *growth) run(ctx context.Context) {
 	}
 	steps := slices.SortedStableFunc(slices.Values(g.steps), func(a, b lab.ScaleOut) int { return cmp.Compare(a.At, b.At) })
 	for i, next := range steps {
-		timer := time.NewTimer(time.Until(start.Add(next.At)))
 		select {
-		case <-timer.C:
+		case <-time.After(time.Until(start.Add(next.At))):
 		case <-ctx.Done():
-			timer.Stop()
 			g.missed(steps[i:])
 			return
 		}

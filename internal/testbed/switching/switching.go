@@ -297,10 +297,8 @@ func joined(texts []string) string {
 
 // sleep waits; false when ctx is over.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
