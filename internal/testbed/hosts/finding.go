@@ -19,10 +19,10 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// WrongError is all that keeps a testbed from measuring.
-type WrongError struct{ Findings []testbed.Finding }
+// wrongError is all that keeps a testbed from measuring.
+type wrongError struct{ Findings []testbed.Finding }
 
-func (e *WrongError) Error() string {
+func (e *wrongError) Error() string {
 	lines := make([]string, len(e.Findings))
 	for i, f := range e.Findings {
 		lines[i] = f.String()
@@ -47,5 +47,5 @@ func (h *Hosts) wrong() error {
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("testbed %s: %w", h.inventory.Name, &WrongError{found})
+	return fmt.Errorf("testbed %s: %w", h.inventory.Name, &wrongError{found})
 }

@@ -52,10 +52,9 @@ type Hosts struct {
 
 	closing  chan struct{}
 	watching sync.WaitGroup
-	once     sync.Once
-	lost     chan struct{} // closed when an end is lost
+	lost     context.Context // ends when an end is lost, and its cause says why
+	setLost  context.CancelCauseFunc
 	mu       sync.Mutex
-	err      error // why
 	// clients are the source's address as the destination saw it last, by path.
 	clients map[string]netip.Addr
 }
@@ -89,17 +88,19 @@ func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experime
 	}
 	err := h.do(ctx, steps...)
 	h.clocks(ctx)
-	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
+	if _, ok := errors.AsType[*wrongError](err); ok {
 		err = nil // they are among the findings
 	}
 	return h.findings, errors.Join(err, h.Close())
 }
 
 func begin(inv *inventory.Inventory, e *experiment.Experiment, o Options) *Hosts {
-	return &Hosts{
+	h := &Hosts{
 		Options: o, inventory: inv, e: e, token: rand.Text(), ends: map[string]*end{}, clients: map[string]netip.Addr{},
-		closing: make(chan struct{}), lost: make(chan struct{}),
+		closing: make(chan struct{}),
 	}
+	h.lost, h.setLost = context.WithCancelCause(context.Background())
+	return h
 }
 
 // do takes one step after the other, as long as nothing is found wrong.
@@ -180,16 +181,11 @@ func (h *Hosts) watch(e *end) {
 
 // lose keeps why the first end was lost.
 func (h *Hosts) lose(e *end, why error) {
-	h.once.Do(func() {
-		what := "agent of"
-		if e.client == nil {
-			what = "server at"
-		}
-		h.mu.Lock()
-		h.err = &testbed.Fault{Err: fmt.Errorf("the %s %s is gone: %w", what, e.Name, why)}
-		h.mu.Unlock()
-		close(h.lost)
-	})
+	what := "agent of"
+	if e.client == nil {
+		what = "server at"
+	}
+	h.setLost(&testbed.Fault{Err: fmt.Errorf("the %s %s is gone: %w", what, e.Name, why)})
 }
 
 // source and destination are the ends; both were reached.
@@ -244,14 +240,10 @@ func (h *Hosts) Agent(endpoint string) (testbed.Agent, error) {
 }
 
 // Done is closed when an end is lost.
-func (h *Hosts) Done() <-chan struct{} { return h.lost }
+func (h *Hosts) Done() <-chan struct{} { return h.lost.Done() }
 
 // Err says which end was lost.
-func (h *Hosts) Err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.err
-}
+func (h *Hosts) Err() error { return context.Cause(h.lost) }
 
 // Close brings switches back to what they were at, and ends the agents and everything that
 // they do. A second Close does nothing.
