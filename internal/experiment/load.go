@@ -13,8 +13,8 @@ import (
 	"github.com/hopbench/hopbench/internal/strict"
 )
 
-// DefaultBlocks is how many blocks an experiment has that does not say.
-const DefaultBlocks = 10
+// defaultBlocks is how many blocks an experiment has that does not say.
+const defaultBlocks = 10
 
 // maxBlocks is the maximum of File.Blocks.
 const maxBlocks = 1000
@@ -88,7 +88,7 @@ func (l *loader) experiment() *Experiment {
 	}
 	l.scale = e.Scale
 	if !l.Written(&f.Blocks) {
-		e.Blocks = DefaultBlocks
+		e.Blocks = defaultBlocks
 	}
 	for i := range f.Endpoints {
 		e.Endpoints = append(e.Endpoints, l.endpoint(&f.Endpoints[i]))
@@ -301,11 +301,9 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 // value reads a number in the unit of its metric.
 func (l *loader) value(field any, metric measurement.Metric, text string) float64 {
 	v, err := quantity.ParseValue(metric.Unit, text)
-	var unit *quantity.UnitError
-	switch {
-	case errors.As(err, &unit):
+	if unit, ok := errors.AsType[*quantity.UnitError](err); ok {
 		l.Wrong(field, unit.Remedy, "value of %s: %s", metric.Name, unit.Problem)
-	case err != nil:
+	} else if err != nil {
 		l.Wrong(field, "", "value of %s: %v", metric.Name, err)
 	}
 	return v

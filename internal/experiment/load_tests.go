@@ -40,7 +40,7 @@ func (l *loader) test(f *FileTest) Test {
 func (l *loader) length(f *FileTest, other **FileLength, key string, spec measurement.Spec, takes []string, sound bool) measurement.Spec {
 	switch {
 	case *other == nil:
-	case !HasLengths(spec.Kind):
+	case !hasLengths(spec.Kind):
 		l.inapplicable(other, key, spec.Kind, f.Name, takes)
 	default:
 		o := &(*other).Options

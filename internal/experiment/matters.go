@@ -37,9 +37,9 @@ func judged() []measurement.Metric {
 	return slices.DeleteFunc(measurement.Catalogue(), func(m measurement.Metric) bool { return !m.Compared })
 }
 
-// MatterNames lists all names of the metrics that can have a margin: with their
+// matterNames lists all names of the metrics that can have a margin: with their
 // units, without, and the beginnings that several share.
-func MatterNames() (names []string) {
+func matterNames() (names []string) {
 	for _, m := range judged() {
 		short := shortName(m)
 		for i, r := range short + "_" {

@@ -148,11 +148,11 @@ func takenBy(k measurement.Kind, t reflect.Type) (keys []string) {
 			keys = append(keys, o.Name)
 		}
 	}
-	if t == reflect.TypeFor[FileTest]() && HasLengths(k) {
+	if t == reflect.TypeFor[FileTest]() && hasLengths(k) {
 		keys = append(keys, "full", "quick")
 	}
 	return keys
 }
 
-// HasLengths says whether a kind of test has options that make it longer.
-func HasLengths(k measurement.Kind) bool { return len(takenBy(k, reflect.TypeFor[FileLength]())) > 0 }
+// hasLengths says whether a kind of test has options that make it longer.
+func hasLengths(k measurement.Kind) bool { return len(takenBy(k, reflect.TypeFor[FileLength]())) > 0 }

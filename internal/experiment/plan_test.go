@@ -307,7 +307,7 @@ tests:
 `
 	e, err := Load("my.yaml", []byte(text))
 	testutil.OK(t, err)
-	if e.Blocks != DefaultBlocks || e.Scale != 1 {
+	if e.Blocks != defaultBlocks || e.Scale != 1 {
 		t.Errorf("%d blocks at a scale of %v", e.Blocks, e.Scale)
 	}
 	impaired := Impairment{Delay: 2 * time.Millisecond, Jitter: time.Millisecond, LossFraction: 0.001, DuplicateFraction: 0.01, RateBitsPerSecond: 500e6}

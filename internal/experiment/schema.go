@@ -34,7 +34,7 @@ func Schema() []byte {
 		metrics = append(metrics, m.Name)
 	}
 	inside(parts, "figure", "properties", "metric")["enum"] = metrics
-	inside(top, "matters")["propertyNames"] = object{"type": "string", "enum": MatterNames()}
+	inside(top, "matters")["propertyNames"] = object{"type": "string", "enum": matterNames()}
 	addHops(inside(parts, "hop"))
 	test := inside(parts, "test")
 	inside(test, "properties", "kind")["enum"] = kindNames()
@@ -138,7 +138,7 @@ func ofEachKind() (all []object) {
 				refused[o.Name] = false
 			}
 		}
-		if !HasLengths(k.Name) {
+		if !hasLengths(k.Name) {
 			refused["full"], refused["quick"] = false, false
 		}
 		is := object{"properties": object{"kind": object{"const": k.Name}}, "required": []string{"kind"}}

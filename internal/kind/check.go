@@ -155,18 +155,18 @@ func checkStarts(s measurement.Spec, p *Problems) {
 		p.add("waves", "add wave_every, such as 60s", "%d waves have no time from one to the next", s.Waves)
 	case s.WaveEvery > 0 && s.Waves == 0:
 		p.add("wave_every", "add waves, such as 10", "it is not said how many waves there are")
-	case s.StartSpan() == 0 && s.MaxWarmup+s.Duration > MaxSeconds:
+	case s.StartSpan() == 0 && s.MaxWarmup+s.Duration > maxSeconds:
 		option := "duration"
 		if s.MaxWarmup > s.Duration {
 			option = "max_warmup"
 		}
-		p.add(option, "shorten one of them", "a warm-up of %s and a duration of %s are more than %s together", format(Time, float64(s.MaxWarmup)), format(Time, float64(s.Duration)), format(Time, MaxSeconds))
-	case s.StartSpan()+s.MaxWarmup+s.Duration > MaxSeconds:
+		p.add(option, "shorten one of them", "a warm-up of %s and a duration of %s are more than %s together", format(Time, float64(s.MaxWarmup)), format(Time, float64(s.Duration)), format(Time, maxSeconds))
+	case s.StartSpan()+s.MaxWarmup+s.Duration > maxSeconds:
 		option := "ramp"
 		if s.Waves > 0 {
 			option = "waves"
 		}
-		p.add(option, "let the pairs start in less", "the last pair starts after %s, and the test would take more than %s", format(Time, float64(s.StartSpan())), format(Time, MaxSeconds))
+		p.add(option, "let the pairs start in less", "the last pair starts after %s, and the test would take more than %s", format(Time, float64(s.StartSpan())), format(Time, maxSeconds))
 	}
 }
 
@@ -237,9 +237,9 @@ func checkExchange(s measurement.Spec, p *Problems) {
 	}
 }
 
-// MaxLoadRequests bounds the requests of a load test, each of which is kept until
+// maxLoadRequests bounds the requests of a load test, each of which is kept until
 // the test's end.
-const MaxLoadRequests = 10_000_000
+const maxLoadRequests = 10_000_000
 
 // loadSetupSeconds is more than the flows of a load test ever take to connect,
 // while which requests are sent, too.
@@ -248,9 +248,9 @@ const loadSetupSeconds = 120
 func checkLoad(s measurement.Spec, p *Problems) {
 	checkExchange(s, p)
 	length := s.MaxWarmup + s.Duration + loadSetupSeconds
-	if n := float64(length) * s.RequestsPerSecond; n >= MaxLoadRequests {
-		p.add("requests_per_second", fmt.Sprintf("write at most %.0f, or have a shorter test", math.Floor(MaxLoadRequests/float64(length))),
-			"a test of this length may send %.0f requests, more than are kept (%d)", n, MaxLoadRequests)
+	if n := float64(length) * s.RequestsPerSecond; n >= maxLoadRequests {
+		p.add("requests_per_second", fmt.Sprintf("write at most %.0f, or have a shorter test", math.Floor(maxLoadRequests/float64(length))),
+			"a test of this length may send %.0f requests, more than are kept (%d)", n, maxLoadRequests)
 	}
 }
 

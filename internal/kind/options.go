@@ -18,9 +18,9 @@ const (
 	// maxPacketFlows bounds the UDP flows of a test: each has a socket and a thread
 	// of its own at either end.
 	maxPacketFlows = 1024
-	// MaxSeconds bounds each part of a test: 24 hours.
-	MaxSeconds  = 24 * 60 * 60
-	MaxDuration = MaxSeconds * time.Second
+	// maxSeconds bounds each part of a test: 24 hours.
+	maxSeconds  = 24 * 60 * 60
+	MaxDuration = maxSeconds * time.Second
 	// MaxMessageBytes bounds a request and a response.
 	MaxMessageBytes = 1 << 20
 	// MaxDatagramBytes is the largest UDP payload over IPv4.
@@ -60,19 +60,19 @@ var oneWay = words("send", "receive")
 var options = []Option{
 	{
 		Name: "duration", InFile: true, InLength: true, Flag: "duration", Short: "t", Aliases: []string{"time"}, Shared: true,
-		Kinds: timed, Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
-		Except: map[measurement.Kind]Limits{rr: {Least: 0.001, Most: MaxSeconds}, crr: {Least: 0.001, Most: MaxSeconds}},
+		Kinds: timed, Type: Time, Limits: Limits{Least: 0.01, Most: maxSeconds},
+		Except: map[measurement.Kind]Limits{rr: {Least: 0.001, Most: maxSeconds}, crr: {Least: 0.001, Most: maxSeconds}},
 		Doc:    "measured time; in a load test, the time under load",
 		field:  func(s *measurement.Spec) any { return &s.Duration },
 	},
 	{
 		Name: "max_warmup", InFile: true, InLength: true, Flag: "omit", Short: "O",
-		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds}, Optional: true,
+		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-9, Most: maxSeconds}, Optional: true,
 		Doc:   "warm-up before the duration, discarded; tcp, load: the longest, since it ends once the rate is steady",
 		field: func(s *measurement.Spec) any { return &s.MaxWarmup },
 	},
 	{
-		Name: "idle", InFile: true, InLength: true, Kinds: of(load), Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
+		Name: "idle", InFile: true, InLength: true, Kinds: of(load), Type: Time, Limits: Limits{Least: 0.01, Most: maxSeconds},
 		Doc:   "time to measure the latency of the idle path before the load",
 		field: func(s *measurement.Spec) any { return &s.IdleDuration },
 	},
@@ -278,7 +278,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.MaxHops },
 	},
 	{
-		Name: "ramp", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: MaxSeconds}, Several: true,
+		Name: "ramp", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: maxSeconds}, Several: true,
 		Unset: "all at once", Doc: "several pairs start evenly spread over this time, the first at once, the last at its end; each connects shortly before its start, and the measurement begins after the last start",
 		field: func(s *measurement.Spec) any { return &s.Ramp },
 	},
@@ -288,12 +288,12 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.Waves },
 	},
 	{
-		Name: "wave_every", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: MaxSeconds}, Several: true,
+		Name: "wave_every", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: maxSeconds}, Several: true,
 		Unset: "all at once", Doc: "time from one wave to the next",
 		field: func(s *measurement.Spec) any { return &s.WaveEvery },
 	},
 	{
-		Name: "lead", Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds},
+		Name: "lead", Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-9, Most: maxSeconds},
 		Unset: "none", Doc: "unmeasured time before the warm-up; set if other pairs start later",
 		field: func(s *measurement.Spec) any { return &s.Lead },
 	},

@@ -66,23 +66,23 @@ type Queue struct {
 // DefaultLease is the lease of a queue that says none, of a fleet that is not too large for it.
 const DefaultLease = 30 * time.Second
 
-// SignsPerSecond is how many signs of life the machines of a fleet give altogether, so that
+// signsPerSecond is how many signs of life the machines of a fleet give altogether, so that
 // of thousands each gives one more rarely than every second.
-const SignsPerSecond = 500
+const signsPerSecond = 500
 
 // signsInLease is how many signs of life a machine gives within a lease at least.
 const signsInLease = 3
 
 // SignsEvery is how often each of so many machines gives a sign of life.
 func SignsEvery(machines int) time.Duration {
-	return time.Duration(1+machines/SignsPerSecond) * time.Second
+	return time.Duration(1+machines/signsPerSecond) * time.Second
 }
 
-// LeastLease is the shortest lease that so many machines can keep.
-func LeastLease(machines int) time.Duration { return signsInLease * SignsEvery(machines) }
+// leastLease is the shortest lease that so many machines can keep.
+func leastLease(machines int) time.Duration { return signsInLease * SignsEvery(machines) }
 
 // LeaseOf is the lease of a queue that says none, of a fleet of up to so many machines.
-func LeaseOf(maxAgents int) time.Duration { return max(DefaultLease, LeastLease(maxAgents)) }
+func LeaseOf(maxAgents int) time.Duration { return max(DefaultLease, leastLease(maxAgents)) }
 
 // AMQPQueue is a queue at a broker that speaks AMQP 1.0.
 type AMQPQueue struct {

@@ -25,8 +25,8 @@ const (
 	faultyHop    = "hopped/hop"
 )
 
-// FaultyPath is the path on which faults are planted.
-const FaultyPath = "hopped"
+// faultyPath is the path on which faults are planted.
+const faultyPath = "hopped"
 
 const faulty = `format: hopbench.experiment/1
 name: faulty
@@ -45,7 +45,7 @@ tests:
 func Faulty() (*experiment.Experiment, error) { return experiment.Load("faulty.yaml", []byte(faulty)) }
 
 // Fault is something that goes wrong on real wires, and what the gates must say of a
-// trial on FaultyPath then.
+// trial on faultyPath then.
 type Fault struct {
 	Name string
 	// Gate is the one that must speak. Passed and Broken are the judgement: neither is
@@ -75,7 +75,7 @@ func (f Fault) Try(ctx context.Context, l *testbedlab.Lab) (done trial.Done, err
 	} else if plant(); planted != nil {
 		return done, planted
 	}
-	done, err = trial.Do(ctx, l, trial.Wanted{ID: "t", Path: FaultyPath, Spec: f.Spec.Defaults(), Instrument: f.Instrument}, progress)
+	done, err = trial.Do(ctx, l, trial.Wanted{ID: "t", Path: faultyPath, Spec: f.Spec.Defaults(), Instrument: f.Instrument}, progress)
 	if err == nil {
 		err = planted
 	}
@@ -164,11 +164,11 @@ func onHop(script string) func(context.Context, *testbedlab.Lab) error {
 func atSource(command string) func(context.Context, *testbedlab.Lab) error {
 	return func(ctx context.Context, l *testbedlab.Lab) error {
 		for _, p := range l.Laid() {
-			if p.Name == FaultyPath {
+			if p.Name == faultyPath {
 				return shell(ctx, l, faultySource, strings.ReplaceAll(command, "%s", "$(ip -o addr show to "+p.Source.String()+" | cut -d' ' -f2)"))
 			}
 		}
-		return fmt.Errorf("no path %s", FaultyPath)
+		return fmt.Errorf("no path %s", faultyPath)
 	}
 }
 
