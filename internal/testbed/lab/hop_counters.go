@@ -182,17 +182,17 @@ func (w *hopWatch) labCPU(started time.Time) []measurement.CPUSample {
 // hopSample is what a reading says of one hop, in totals since the lab began.
 // atHost says that the hop is a link that begins at the source.
 func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Time) (s measurement.HopSample, ok bool) {
+	for _, r := range h.Returns { // meters of the hop's rate towards the source, at the node behind it
+		i, _ := interfaceOf(reading, r.Node, r.Interface)
+		s.DroppedPackets += float64(i.EgressDropped)
+		s.QueueDroppedPackets += float64(i.EgressDropped)
+		s.BackwardBusy += measurement.SecondsOf(i.EgressBusy)
+	}
+	for _, e := range h.Ends { // far ends of the hop's link
+		i, _ := interfaceOf(reading, e.Node, e.Interface)
+		s.DroppedPackets += float64(i.ReceivedDropped + i.SentDropped)
+	}
 	for _, n := range reading.Nodes {
-		for _, r := range h.Returns {
-			if n.Node == r.Node {
-				addReturn(&s, n, r.Interface)
-			}
-		}
-		for _, e := range h.Ends {
-			if n.Node == e.Node {
-				addEnd(&s, n, e.Interface)
-			}
-		}
 		if n.Node != h.Node {
 			continue
 		}
@@ -235,8 +235,10 @@ func lineOf(host lab.NodeCounters, h lab.HopNode, reading lab.Counters) lab.Node
 	out := lab.NodeCounters{Node: host.Node, Read: host.Read}
 	for _, i := range host.Interfaces {
 		if h.Leads(i.Name) {
-			if d, there := h.Devices[i.Name]; there {
-				i = deviceOf(d, i, reading)
+			// Where the machine could not make the device, those of the interface itself.
+			if d, there := interfaceOf(reading, h.Devices[i.Name].Node, h.Devices[i.Name].Interface); there {
+				d.Name = i.Name
+				i = d
 			}
 			i.EgressDropped, i.EgressBusy = 0, 0
 			out.Interfaces = append(out.Interfaces, i)
@@ -245,39 +247,16 @@ func lineOf(host lab.NodeCounters, h lab.HopNode, reading lab.Counters) lab.Node
 	return out
 }
 
-// deviceOf are the counters of a device under the name of the interface whose link leaves by
-// it; those of the interface itself where the machine could not make one.
-func deviceOf(d lab.Device, i lab.InterfaceCounters, reading lab.Counters) lab.InterfaceCounters {
+// interfaceOf is what a reading has of an interface of a node.
+func interfaceOf(reading lab.Counters, node, name string) (counted lab.InterfaceCounters, there bool) {
 	for _, n := range reading.Nodes {
-		for _, other := range n.Interfaces {
-			if n.Node == d.Node && other.Name == d.Interface {
-				other.Name = i.Name
-				return other
+		for _, i := range n.Interfaces {
+			if n.Node == node && i.Name == name {
+				return i, true
 			}
 		}
 	}
-	return i
-}
-
-// addReturn adds what the meter of a hop's rate towards the source counts, at the node
-// behind the hop.
-func addReturn(s *measurement.HopSample, n lab.NodeCounters, name string) {
-	for _, i := range n.Interfaces {
-		if i.Name == name {
-			s.DroppedPackets += float64(i.EgressDropped)
-			s.QueueDroppedPackets += float64(i.EgressDropped)
-			s.BackwardBusy += measurement.SecondsOf(i.EgressBusy)
-		}
-	}
-}
-
-// addEnd adds what was dropped at the far end of a hop's link.
-func addEnd(s *measurement.HopSample, n lab.NodeCounters, name string) {
-	for _, i := range n.Interfaces {
-		if i.Name == name {
-			s.DroppedPackets += float64(i.ReceivedDropped + i.SentDropped)
-		}
-	}
+	return counted, false
 }
 
 // addNode adds what the kernel counts of a node, some of whose interfaces lead
