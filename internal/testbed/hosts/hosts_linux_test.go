@@ -119,6 +119,16 @@ func (n *network) kill(endpoint string) {
 	n.kills[endpoint]()
 }
 
+// filter adds rules of nft at the node of an endpoint.
+func (n *network) filter(t *testing.T, endpoint int, rules string) {
+	t.Helper()
+	status, err := n.lab.Exec(t.Context(), n.inventory.Endpoints[endpoint].Reach.Host, lab.Command{Argv: []string{"nft", rules}, Stderr: os.Stderr})
+	testutil.OK(t, err)
+	if status != 0 {
+		t.Fatalf("nft: exit status %d", status)
+	}
+}
+
 func (n *network) open(ctx context.Context) (testbed.Testbed, error) {
 	return hosts.New(ctx, &n.inventory, n.e, hosts.Options{Dial: n.dial})
 }
@@ -240,11 +250,7 @@ func TestFindings(t *testing.T) {
 func TestBackwards(t *testing.T) {
 	n := newNetwork(t)
 	const refuse = `table ip refuse { chain input { type filter hook input priority 0; tcp dport 5201 reject with tcp reset; }; }`
-	status, err := n.lab.Exec(t.Context(), n.inventory.Endpoints[1].Reach.Host, lab.Command{Argv: []string{"nft", refuse}, Stderr: os.Stderr})
-	testutil.OK(t, err)
-	if status != 0 {
-		t.Fatalf("nft: exit status %d", status)
-	}
+	n.filter(t, 1, refuse)
 	bed, err := n.open(t.Context())
 	if err == nil {
 		err = errors.Join(errors.New("it is ready to measure"), bed.Close())
@@ -273,11 +279,7 @@ func TestTraceBack(t *testing.T) {
 	n := newNetwork(t)
 	// As on a system that lets no program choose a time to live.
 	const refuse = `table ip refuse { chain output { type filter hook output priority 0; ip ttl < 50 drop; }; }`
-	status, err := n.lab.Exec(t.Context(), n.inventory.Endpoints[0].Reach.Host, lab.Command{Argv: []string{"nft", refuse}, Stderr: os.Stderr})
-	testutil.OK(t, err)
-	if status != 0 {
-		t.Fatalf("nft: exit status %d", status)
-	}
+	n.filter(t, 0, refuse)
 	bed, err := n.open(t.Context())
 	testutil.OK(t, err)
 	for _, p := range bed.Info().Paths {

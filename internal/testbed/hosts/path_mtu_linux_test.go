@@ -1,12 +1,10 @@
 package hosts_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/hosts"
@@ -31,12 +29,7 @@ func TestSizes(t *testing.T) {
 		{"none of UDP, which nothing needs", "meta l4proto udp drop;", n.e, testbed.Note, "no test of the experiment needs them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rules := "flush ruleset; table ip firewall { chain input { type filter hook input priority 0; " + c.drop + " }; }"
-			status, err := n.lab.Exec(t.Context(), n.inventory.Endpoints[1].Reach.Host, lab.Command{Argv: []string{"nft", rules}, Stderr: os.Stderr})
-			testutil.OK(t, err)
-			if status != 0 {
-				t.Fatalf("nft: exit status %d", status)
-			}
+			n.filter(t, 1, "flush ruleset; table ip firewall { chain input { type filter hook input priority 0; "+c.drop+" }; }")
 			findings, err := hosts.Check(t.Context(), &n.inventory, c.e, hosts.Options{Dial: n.dial})
 			testutil.OK(t, err)
 			for _, f := range findings {
