@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +16,7 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
+	"github.com/hopbench/hopbench/internal/testbed/labtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/trial"
 	"github.com/hopbench/hopbench/internal/words"
@@ -203,44 +201,12 @@ func TestPairsSendBothWays(t *testing.T) {
 	}
 }
 
-// agentOf finds the process of a node's agent among this process's descendants.
-func agentOf(t *testing.T, node string) int {
-	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	testutil.OK(t, err)
-	parents := map[int]int{}
-	var candidates []int
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		testutil.OK(t, err)
-		if stat, err := os.ReadFile(dir + "/stat"); err == nil {
-			_, rest, _ := strings.Cut(string(stat), ") ")
-			var state string
-			var parent int
-			if _, err := fmt.Sscan(rest, &state, &parent); err == nil {
-				parents[pid] = parent
-			}
-		}
-		if line, err := os.ReadFile(dir + "/cmdline"); err == nil && strings.HasPrefix(string(line), "hopbench:"+node+"\x00") {
-			candidates = append(candidates, pid)
-		}
-	}
-	for _, pid := range candidates {
-		for at := pid; at > 1; at = parents[at] {
-			if at == os.Getpid() {
-				return pid
-			}
-		}
-	}
-	t.Fatalf("no agent of %s among %v", node, candidates)
-	return 0
-}
-
 // An agent that is killed in the middle leaves a hole, and the other pairs measure on. The
 // trial is done again on a lab built anew, unless it may have that hole.
 func TestKilledAgentOfAPair(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	text := strings.Replace(threePairs, "duration: 600ms", "duration: 2s", 1)
+	// Nodes of other tests' labs, which are there at the same time, have other names.
+	text := strings.NewReplacer("duration: 600ms", "duration: 2s", "client", "mortal", "server", "host").Replace(threePairs)
 	e, l := pairsLab(t, text)
 	head := store.Head{Experiment: text, File: "pairs.yaml", Seed: 1}
 	st, err := store.Create(t.TempDir(), head)
@@ -253,7 +219,7 @@ func TestKilledAgentOfAPair(t *testing.T) {
 		w.Spec.SendMethod = measurement.SendCopy // so that no lack of pipes has trials done again, too
 		plan.Trials = append(plan.Trials, experiment.PlannedTrial{ID: w.ID, Block: 1, Order: i + 1, Path: path, Test: "flows", Spec: w.Spec})
 	}
-	victims := map[string]string{"plain": "client-2", "through": "server-3"}
+	victims := map[string]string{"plain": "mortal-2", "through": "host-3"}
 	var again []measurement.Trial
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -267,7 +233,7 @@ func TestKilledAgentOfAPair(t *testing.T) {
 		OnEvent: func(event runner.Event) {
 			if victim := victims[event.Trial.Path]; event.Live != nil && victim != "" {
 				delete(victims, event.Trial.Path)
-				if err := syscall.Kill(agentOf(t, victim), syscall.SIGKILL); err != nil {
+				if err := labtest.Kill("^hopbench:" + victim + " "); err != nil {
 					t.Error(err)
 				}
 			}
@@ -294,9 +260,9 @@ func TestKilledAgentOfAPair(t *testing.T) {
 		fatal   bool
 		says    string
 	}{
-		{again[0], 0, "13", true, "client-2 was killed"},
+		{again[0], 0, "13", true, "mortal-2 was killed"},
 		{trials[0], 2, "123", false, ""},
-		{trials[1], 0, "12", false, "server-3 was killed"},
+		{trials[1], 0, "12", false, "host-3 was killed"},
 	} {
 		if c.trial.Attempt != c.attempt || brought(c.trial) != c.brought {
 			t.Errorf("%s, attempt %d: pairs %s brought a result, want %s of attempt %d", c.trial.ID, c.trial.Attempt, brought(c.trial), c.brought, c.attempt)

@@ -1,15 +1,10 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/testbed"
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
+	"github.com/hopbench/hopbench/internal/testbed/labtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/trial"
 	"github.com/hopbench/hopbench/internal/words"
@@ -104,14 +100,8 @@ func checkSeries(t *testing.T, trial *measurement.Trial, s measurement.HopSeries
 // the first part of them only.
 func TestSwitchUnderConnections(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	e, plan, _ := setUpFastPath(t)
-	bed := newLab(t, e)
-	var wanted trial.Wanted
-	for _, p := range plan.Trials {
-		if p.Path == "gateway" && p.Test == "flows" {
-			wanted = trial.Wanted{ID: p.ID, Path: p.Path, Spec: p.Spec}
-		}
-	}
+	e, _, _ := setUpFastPath(t)
+	bed, wanted := newLab(t, e), plannedTrial(t, e, "gateway", "flows")
 	var once sync.Once
 	var switched testbed.Switched
 	var switchErr error
@@ -159,43 +149,9 @@ func TestSwitchThatDidNotTake(t *testing.T) {
 	}
 }
 
-// labMark is in the environment of the processes of a lab of this test.
-const labMark = "HOPBENCH_RUNNER_TEST_MARK"
-
-// killLink kills the process that carries the frames of a link of a lab whose
-// processes have the mark.
-func killLink(t *testing.T, mark, link string) {
-	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Error(err)
-	}
-	for _, dir := range dirs {
-		environ, err := os.ReadFile(dir + "/environ")
-		if err != nil || !bytes.Contains(environ, []byte(labMark+"="+mark+"\x00")) {
-			continue // another's
-		}
-		command, err := os.ReadFile(dir + "/cmdline")
-		if err != nil || !bytes.HasPrefix(command, []byte("hopbench-lab-link\x00")) || !bytes.Contains(command, []byte(link)) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err == nil {
-			err = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		return
-	}
-	t.Errorf("no link emulator of %s is there to be killed", link)
-}
-
 // A link emulator that dies in the middle of a trial on a switched path ends the trial
 // with that reason; the run goes on with a new lab, which is switched again.
 func TestLinkOfSwitchedPathDies(t *testing.T) {
-	mark := fmt.Sprint(os.Getpid(), "-", t.Name())
-	t.Setenv(labMark, mark)
 	e, plan, st := setUpFastPath(t)
 	var victim string
 	for i, p := range plan.Trials {
@@ -212,7 +168,11 @@ func TestLinkOfSwitchedPathDies(t *testing.T) {
 		Build: func(ctx context.Context) (testbed.Testbed, error) { return testbedlab.New(ctx, e) },
 		OnEvent: func(event runner.Event) {
 			if event.Live != nil && event.Trial.ID == victim {
-				once.Do(func() { killLink(t, mark, "gateway/edge:bypass-0-1") })
+				once.Do(func() {
+					if err := labtest.Kill("^hopbench-lab-link .*gateway/edge:bypass-0-1"); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 			if event.Rebuilt != nil {
 				rebuilt++
