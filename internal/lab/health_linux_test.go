@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,36 +18,13 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// backendRole is a program in a node: "greet ADDRESS NAME" answers every
-// connection with its name and then with each line that it gets; "ask ADDRESS N"
-// prints the names that N connections get; "stay ADDRESS NAME" connects until
-// NAME answers, says so, and when its input ends asks once more.
-func backendRole(args []string) int {
-	var err error
-	switch args[0] {
-	case "greet":
-		err = greet(args[1], args[2])
-	case "ask":
-		var n int
-		if _, err = fmt.Sscan(args[2], &n); err == nil {
-			err = ask(args[1], n)
-		}
-	case "stay":
-		err = stay(args[1], args[2])
-	}
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	return 0
-}
-
+// greet answers every connection with its name and then with each line that it gets.
 func greet(address, name string) error {
 	ln, err := net.Listen("tcp4", address)
 	if err != nil {
 		return err
 	}
-	fmt.Println("listens")
+	fmt.Println("ready")
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -78,7 +56,12 @@ func connectTo(address string) (net.Conn, *bufio.Scanner, error) {
 	return c, lines, nil
 }
 
-func ask(address string, n int) error {
+// meet prints the names that so many connections get.
+func meet(address, count string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
 	for range n {
 		c, lines, err := connectTo(address)
 		if err != nil {
@@ -90,6 +73,7 @@ func ask(address string, n int) error {
 	return nil
 }
 
+// stay connects until the name answers, says so, and when its input ends asks once more.
 func stay(address, name string) error {
 	for {
 		c, lines, err := connectTo(address)
@@ -106,45 +90,9 @@ func stay(address, name string) error {
 		if !lines.Scan() || lines.Text() != "still there" {
 			return fmt.Errorf("the connection to %s is lost: %w", name, lines.Err())
 		}
+		fmt.Println(lines.Text())
 		return c.Close()
 	}
-}
-
-// started is a program that a test started in a node.
-type started struct {
-	output *bufio.Scanner
-	input  *os.File
-	stop   context.CancelFunc
-	ended  chan error
-}
-
-// begin runs a program in a node and waits for its first line.
-func begin(t *testing.T, l *Lab, node, first string, argv ...string) *started {
-	t.Helper()
-	in, input, err := os.Pipe()
-	testutil.OK(t, err)
-	output, out, err := os.Pipe()
-	testutil.OK(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	p := &started{output: bufio.NewScanner(output), input: input, stop: stop, ended: make(chan error, 1)}
-	go func() {
-		code, err := l.Exec(ctx, node, Command{Argv: argv, Stdin: in, Stdout: out, Stderr: out})
-		in.Close()
-		out.Close()
-		if err == nil && code != 0 {
-			err = fmt.Errorf("status %d", code)
-		}
-		p.ended <- err
-	}()
-	t.Cleanup(func() {
-		stop()
-		input.Close()
-		output.Close()
-	})
-	if !p.output.Scan() || p.output.Text() != first {
-		t.Fatalf("%v in %s says %q, want %q", argv, node, p.output.Text(), first)
-	}
-	return p
 }
 
 // A back end whose listener ends gets no more new flows until there is one
@@ -153,17 +101,17 @@ func TestBackendsAreChecked(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	const port = 4321
 	l, paths := startExperiment(t, labtest.ParallelHops())
-	self, path := readableSelf(t), paths[1]
+	path := paths[1]
 	front := netip.AddrPortFrom(path.Destination, port).String()
-	greeter := func(i int) *started {
+	greeter := func(i int) *session {
 		b := path.Backends[i]
-		return begin(t, l, b.Node, "listens", self, "greet", netip.AddrPortFrom(b.Address, port).String(), b.Node)
+		return listening(t, l, b.Node, "greet", netip.AddrPortFrom(b.Address, port).String(), b.Node)
 	}
 	names := []string{path.Backends[0].Node, path.Backends[1].Node}
 	// 64 connections all miss one of two back ends in 1 of 10¹⁹ runs.
 	expect := func(when string, want ...string) {
 		t.Helper()
-		got := strings.Fields(must(t, l, path.SourceNode, self, "ask", front, "64"))
+		got := role(t, l, path.SourceNode, "meet", front, "64")
 		slices.Sort(got)
 		want = slices.Sorted(slices.Values(want))
 		if len(got) != 64 || !slices.Equal(slices.Compact(slices.Clone(got)), want) {
@@ -189,11 +137,13 @@ func TestBackendsAreChecked(t *testing.T) {
 	}
 	awaitDown()
 	expect("with all well", names...)
-	staying := begin(t, l, path.SourceNode, "met "+names[0], self, "stay", front, names[0])
+	staying := run(t, l, path.SourceNode, "stay", front, names[0])
+	if line := staying.line(t); line != "met "+names[0] {
+		t.Fatal(line)
+	}
 
 	began := time.Now()
-	second.stop()
-	<-second.ended
+	second.end()
 	awaitDown(path.Backends[1].Address)
 	expect("without the second", names[0])
 
@@ -206,9 +156,9 @@ func TestBackendsAreChecked(t *testing.T) {
 		t.Errorf("down are %v", down)
 	}
 	expect("with the second again", names...)
-	staying.input.Close()
-	if err := <-staying.ended; err != nil {
-		t.Errorf("the connection that stayed: %v", err)
+	staying.in.Close()
+	if line := staying.line(t); line != "still there" {
+		t.Errorf("the connection that stayed: %s", line)
 	}
 	if err := l.Err(); err != nil {
 		t.Error(err)
@@ -223,15 +173,15 @@ func TestFarBackends(t *testing.T) {
 	e.Paths = e.Paths[1:2]
 	e.Paths[0].Hops = append(e.Paths[0].Hops, experiment.Hop{Type: experiment.Link, Impairment: experiment.Impairment{Delay: 400 * time.Millisecond}})
 	l, paths := startExperiment(t, e)
-	self, path := readableSelf(t), paths[0]
+	path := paths[0]
 	for _, b := range path.Backends {
-		begin(t, l, b.Node, "listens", self, "greet", netip.AddrPortFrom(b.Address, port).String(), b.Node)
+		listening(t, l, b.Node, "greet", netip.AddrPortFrom(b.Address, port).String(), b.Node)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	testutil.OK(t, l.WatchBackends(ctx, path, port))
 	for range 3 { // each takes longer than a second, in which a back end is tried again
-		must(t, l, path.SourceNode, self, "ask", netip.AddrPortFrom(path.Destination, port).String(), "1")
+		role(t, l, path.SourceNode, "meet", netip.AddrPortFrom(path.Destination, port).String(), "1")
 	}
 	if down := l.BackendsDown(path); len(down) > 0 {
 		t.Errorf("down are %v", down)

@@ -33,8 +33,6 @@ func TestMain(m *testing.M) {
 			os.Exit(traffic(os.Args[2:]))
 		case "intrude":
 			os.Exit(intrude(os.Args[2:]))
-		case "greet", "ask", "stay":
-			os.Exit(backendRole(os.Args[1:]))
 		}
 	}
 	goleak.VerifyTestMain(m)

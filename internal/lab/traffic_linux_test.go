@@ -42,6 +42,12 @@ func traffic(arguments []string) int {
 		err = holdTraffic(rest[0])
 	case "fill":
 		err = fillTraffic(rest[0], rest[1], rest[2])
+	case "greet":
+		err = greet(rest[0], rest[1])
+	case "meet":
+		err = meet(rest[0], rest[1])
+	case "stay":
+		err = stay(rest[0], rest[1])
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}
@@ -204,9 +210,10 @@ func traceTraffic(source, target string) error {
 
 // session is a role that runs during the test.
 type session struct {
-	in  *os.File
-	out *bufio.Reader
-	end func() // and wait for it
+	in   *os.File
+	from *os.File
+	out  *bufio.Reader // of from
+	end  func()        // and wait for it
 }
 
 // run starts a role in a node. It ends with the test at the latest.
@@ -227,7 +234,7 @@ func run(t *testing.T, l *Lab, node string, arguments ...string) *session {
 		inR.Close()
 		outW.Close()
 	}()
-	s := &session{in: inW, out: bufio.NewReader(outR)}
+	s := &session{in: inW, from: outR, out: bufio.NewReader(outR)}
 	s.end = sync.OnceFunc(func() {
 		cancel()
 		<-ended
@@ -235,13 +242,13 @@ func run(t *testing.T, l *Lab, node string, arguments ...string) *session {
 		outR.Close()
 	})
 	t.Cleanup(s.end)
-	testutil.OK(t, outR.SetReadDeadline(time.Now().Add(time.Minute)))
 	return s
 }
 
 // line is the next that the role prints.
 func (s *session) line(t *testing.T) string {
 	t.Helper()
+	testutil.OK(t, s.from.SetReadDeadline(time.Now().Add(time.Minute)))
 	line, err := s.out.ReadString('\n')
 	if err != nil {
 		t.Fatalf("after %q: %v", line, err)
@@ -277,12 +284,14 @@ func through(t *testing.T, hops ...string) (*Lab, Path) {
 	return l, path
 }
 
-// listening runs a role that listens at an address until the test ends.
-func listening(t *testing.T, l *Lab, node, role, address string) {
+// listening runs a role that listens at an address.
+func listening(t *testing.T, l *Lab, node string, arguments ...string) *session {
 	t.Helper()
-	if line := run(t, l, node, role, address).line(t); line != "ready" {
+	s := run(t, l, node, arguments...)
+	if line := s.line(t); line != "ready" {
 		t.Fatal(line)
 	}
+	return s
 }
 
 // layOut is the built of an experiment with these hops on its second path.
