@@ -185,7 +185,7 @@ func (p *publication) exec(w *message.Conn, command message.Command, files []*os
 	if err != nil && p.ctx.Err() != nil {
 		err = errWentDown
 	}
-	_ = w.SendResult(message.Reply, 0, answer.Body, err) // a client that hung up does not read it
+	_ = w.Answer(0, answer.Body, err) // a client that hung up does not read it
 	// End the reader, whose client waits for nothing more.
 	cancel()
 	_ = w.SetReadDeadline(time.Now())

@@ -35,11 +35,7 @@ func Open(f *os.File) (*Conn, error) {
 
 // Send writes a message with files; it does not close them.
 func (c *Conn) Send(verb Verb, id uint64, body any, files ...*os.File) error {
-	m, err := New(verb, id, body)
-	if err != nil {
-		return err
-	}
-	return c.send(m, files)
+	return c.SendResult(verb, id, body, nil, files...)
 }
 
 // Answer writes the reply to the request of an ID: a body, or what failed.
@@ -47,8 +43,8 @@ func (c *Conn) Answer(id uint64, body any, failed error) error {
 	return c.SendResult(Reply, id, body, failed)
 }
 
-// SendResult writes a message that also says what failed, nil for nothing.
-func (c *Conn) SendResult(verb Verb, id uint64, body any, failed error) error {
+// SendResult is Send of a message that also says what failed, nil for nothing.
+func (c *Conn) SendResult(verb Verb, id uint64, body any, failed error, files ...*os.File) error {
 	m, err := New(verb, id, body)
 	if err != nil {
 		return err
@@ -56,7 +52,7 @@ func (c *Conn) SendResult(verb Verb, id uint64, body any, failed error) error {
 	if failed != nil {
 		m.Error = failed.Error()
 	}
-	return c.send(m, nil)
+	return c.send(m, files)
 }
 
 // Forward writes a message as it is.
