@@ -125,17 +125,11 @@ type FileTunnel struct {
 }
 
 // FileMatters are metrics and their margins, which a file writes as keys with values.
-type FileMatters []FileMargin
+type FileMatters []strict.Entry[string, ValueText]
 
 // Entries says what the mapping has.
 func (FileMatters) Entries() strict.Entries {
 	return strict.Entries{What: "metrics with their margins", Key: "metric", Example: "{rtt_p50: 50us, goodput: 3%}", Most: maxMatters}
-}
-
-// FileMargin is the smallest effect on a metric that matters.
-type FileMargin struct {
-	Metric string
-	Margin ValueText
 }
 
 // FileContrast is a comparison of one path with another.

@@ -197,10 +197,10 @@ func formatMargin(unit measurement.Unit, margin measurement.Margin) string {
 // tests brings.
 func (l *loader) matters(f FileMatters, tests []Test) map[string]measurement.Margin {
 	var entries []matter
-	var fields []*FileMargin
+	var fields []*strict.Entry[string, ValueText]
 	for i := range f {
-		if f[i].Metric != "" && f[i].Margin != "" {
-			entries, fields = append(entries, matter{f[i].Metric, string(f[i].Margin)}), append(fields, &f[i])
+		if f[i].Key != "" && f[i].Value != "" {
+			entries, fields = append(entries, matter{f[i].Key, string(f[i].Value)}), append(fields, &f[i])
 		}
 	}
 	brought := map[string]bool{}
@@ -212,14 +212,14 @@ func (l *loader) matters(f FileMatters, tests []Test) map[string]measurement.Mar
 	for i, e := range entries {
 		metrics, _ := metricsCalled(e.name)
 		if len(metrics) > 0 && len(brought) > 0 && !slices.ContainsFunc(metrics, func(m measurement.Metric) bool { return brought[m.Name] }) {
-			l.Wrong(&fields[i].Metric, "leave it out, or add a test that measures it", "no test of the experiment measures %q", e.name)
+			l.Wrong(&fields[i].Key, "leave it out, or add a test that measures it", "no test of the experiment measures %q", e.name)
 		}
 	}
 	matters := mattersOf(entries, func(entry int, margin bool, message, remedy string) {
 		if margin {
-			l.Wrong(&fields[entry].Margin, remedy, "%s", message)
+			l.Wrong(&fields[entry].Value, remedy, "%s", message)
 		} else {
-			l.Wrong(&fields[entry].Metric, remedy, "%s", message)
+			l.Wrong(&fields[entry].Key, remedy, "%s", message)
 		}
 	})
 	if len(matters) == 0 {
