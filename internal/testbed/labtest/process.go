@@ -2,6 +2,7 @@ package labtest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,9 +23,7 @@ func Descendants(root int) map[int]string {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); err == nil {
 				found[child] = strings.ReplaceAll(string(line), "\x00", " ")
 			}
-			for pid, line := range Descendants(child) {
-				found[pid] = line
-			}
+			maps.Copy(found, Descendants(child))
 		}
 	}
 	return found

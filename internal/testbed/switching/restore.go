@@ -158,9 +158,7 @@ func (s *Switcher) traceRestored(ctx context.Context, n need) error {
 // was refused has learned what some paths show.
 func (s *Switcher) provenBack(ctx context.Context, path string, needs []need) error {
 	for _, n := range needs {
-		switch {
-		case n.Proof == inventory.ProofTrace && s.shows[traced{path, path}] == "",
-			n.Proof == inventory.ProofCanary && s.o.Canary == nil:
+		if n.Proof == inventory.ProofTrace && s.shows[traced{path, path}] == "" || n.Proof == inventory.ProofCanary && s.o.Canary == nil {
 			return nil
 		}
 	}
