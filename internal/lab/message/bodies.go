@@ -94,7 +94,6 @@ type LinkCounters struct {
 	linkem.Counters
 	// IDPS are those of the inspection, nil where there is none.
 	IDPS *idps.Counters `json:"idps,omitempty"`
-	Read time.Time      `json:"read"` // when they were read
 	// CPU is the CPU time of the process, user and system, so far.
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/message"
@@ -125,7 +124,7 @@ func (s *supervisor) counters(selected topology.Selection) (message.Counters, er
 		if err != nil {
 			return all, fmt.Errorf("link emulator %s: %w", l.Name(), err)
 		}
-		counters.A, counters.B, counters.Read = l.A, l.B, time.Now()
+		counters.A, counters.B = l.A, l.B
 		all.Links = append(all.Links, counters)
 	}
 	return all, nil
