@@ -42,7 +42,7 @@ func Load(file string, text []byte, e *experiment.Experiment) (*Inventory, error
 	if !d.Decode(f) {
 		return nil, d.Err()
 	}
-	l := &loader{Decoder: d, file: f, dir: dir}
+	l := &loader{Decoder: d, file: f, dir: dir, e: e}
 	inventory := l.inventory()
 	if e != nil {
 		l.against(e)
@@ -59,6 +59,7 @@ type loader struct {
 	*strict.Decoder
 	file *File
 	dir  string
+	e    *experiment.Experiment // nil for none
 }
 
 func (l *loader) inventory() *Inventory {
@@ -154,14 +155,23 @@ func (l *loader) reached() {
 	}
 }
 
-// serves is the endpoint that is reached by serve://, nil for none.
-func (l *loader) serves() *strict.Entry[strict.NameText, FileEndpoint] {
+// serves says that an endpoint is reached by serve://.
+func serves(f FileEndpoint) bool { return strict.Parsed(parseReach, f.Reach).Scheme == ReachServe }
+
+// server is the endpoint that is reached by serve:// and that paths lead to, nil for none:
+// the destination of the experiment, or without an experiment the only one.
+func (l *loader) server() *strict.Entry[strict.NameText, FileEndpoint] {
+	var servers []*strict.Entry[strict.NameText, FileEndpoint]
 	for i := range l.file.Endpoints {
-		if e := &l.file.Endpoints[i]; strict.Parsed(parseReach, e.Value.Reach).Scheme == ReachServe {
-			return e
+		end := &l.file.Endpoints[i]
+		if serves(end.Value) && (l.e == nil || l.e.Destination == string(end.Key)) {
+			servers = append(servers, end)
 		}
 	}
-	return nil
+	if len(servers) != 1 {
+		return nil
+	}
+	return servers[0]
 }
 
 // onThisMachine says whether all endpoints are, so that loopback leads from one to the
@@ -186,7 +196,7 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 	if l.Written(&v.DSCP) {
 		p.DSCP = v.DSCP
 	}
-	if e := l.serves(); e != nil && p.To.IsValid() && p.To.Port() == 0 {
+	if e := l.server(); e != nil && p.To.IsValid() && p.To.Port() == 0 {
 		p.To = netip.AddrPortFrom(p.To.Addr(), strict.Parsed(parseReach, e.Value.Reach).Port) // 0 is the usual one
 	}
 	if p.To.Addr().IsLoopback() && !l.onThisMachine() {
@@ -201,10 +211,10 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 	if p.From.IsValid() && p.From == p.To.Addr() && !l.onThisMachine() {
 		l.Wrong(&v.From, "write the address of the source here and that of the destination in to:", "path %q leads from %v to itself", f.Key, p.From)
 	}
-	if e := l.serves(); e != nil && l.Written(&v.Listen) {
+	if e := l.server(); e != nil && l.Written(&v.Listen) {
 		l.Misplaced(&v.Listen, "leave it out, or have it reached by tls:// or ssh://", "endpoint %q listens where hopbench serve was told to", e.Key)
 	}
-	if e := l.serves(); e != nil && p.Proof == result.ProofTraceBack {
+	if e := l.server(); e != nil && p.Proof == result.ProofTraceBack {
 		l.Wrong(&v.Proof, "leave it out, or have it reached by tls:// or ssh://", "endpoint %q is a server, which traces nobody", e.Key)
 	}
 	if p.Proof == result.ProofTrace && p.Device != "" {

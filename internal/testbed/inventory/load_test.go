@@ -104,6 +104,37 @@ func TestGoodFile(t *testing.T) {
 	}
 }
 
+// Of several servers, the one that an experiment measures is where its paths lead.
+func TestSeveralServers(t *testing.T) {
+	file := []byte(`format: hopbench.testbed/1
+name: office
+kind: hosts
+token_file: t
+endpoints:
+  other: {reach: "serve://10.0.0.9:5400"}
+  vm1: {reach: local}
+  vm2: {reach: "serve://10.0.0.7:5300"}
+paths:
+  direct: {to: 10.0.0.7}
+  firewall: {to: 10.1.0.7}
+`)
+	in, err := Load("office.yaml", file, anExperiment(t))
+	testutil.OK(t, err)
+	for _, p := range in.Paths {
+		if p.To.Port() != 5300 {
+			t.Errorf("path %s leads to %v", p.Name, p.To)
+		}
+	}
+	back := anExperiment(t)
+	back.Source, back.Destination = "vm2", "other"
+	if _, err := Load("office.yaml", file, back); err == nil || !strings.Contains(err.Error(), `endpoint "vm2" is the source of experiment fw, and hopbench serve is only ever a destination`) {
+		t.Errorf("a server as the source: %v", err)
+	}
+	if _, err := Load("office.yaml", file, nil); err != nil {
+		t.Errorf("without an experiment: %v", err)
+	}
+}
+
 // A kind that there is not is answered with those that there are.
 func TestUnknownKind(t *testing.T) {
 	_, err := Load("my.yaml", []byte(strings.Replace(string(start(t, result.TestbedHosts)), "kind: hosts", "kind: terraform", 1)), nil)

@@ -22,8 +22,10 @@ func (l *loader) against(e *experiment.Experiment) {
 	}
 	l.has(&l.file.Endpoints, "endpoint", "{reach: ssh://HOST}", strict.Keys(l.file.Endpoints), endpoints, e)
 	l.has(&l.file.Paths, "path", "{to: ADDRESS}", strict.Keys(l.file.Paths), paths, e)
-	if end := l.serves(); end != nil && string(end.Key) == e.Source {
-		l.Wrong(&end.Value.Reach, "have it reached by local, ssh:// or tls://", "endpoint %q is the source of experiment %s, and hopbench serve is only ever a destination", end.Key, e.Name)
+	for i := range l.file.Endpoints {
+		if end := &l.file.Endpoints[i]; string(end.Key) == e.Source && serves(end.Value) {
+			l.Wrong(&end.Value.Reach, "have it reached by local, ssh:// or tls://", "endpoint %q is the source of experiment %s, and hopbench serve is only ever a destination", end.Key, e.Name)
+		}
 	}
 	l.carried(e)
 	if match := kindRowOf(string(l.file.Kind)).match; match != nil {
