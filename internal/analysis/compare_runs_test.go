@@ -436,13 +436,10 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 			covered++
 		}
 	}
-	n := float64(repetitions)
-	if limit := 0.05*n + 5*math.Sqrt(0.05*0.95*n); float64(claims) > limit {
+	if !atMost(claims, repetitions, 0.05) {
 		t.Errorf("%d of %d comparisons of a run with itself claim something", claims, repetitions)
 	}
-	if least := want*n - 5*math.Sqrt(want*(1-want)*n); float64(covered) < least {
-		t.Errorf("%d of %d intervals of coverage %v hold the planted shift", covered, repetitions, want)
-	}
+	checkCoverage(t, covered, repetitions, 1, want, false)
 }
 
 func TestFewest(t *testing.T) {
