@@ -389,26 +389,21 @@ func (d *Decoder) scalarText(node *yaml.Node, v reflect.Value, field reflect.Str
 		}
 		text = r.New
 	}
+	rule := d.Texts[v.Type()]
 	if choices := d.enumOf(field); len(choices) > 0 {
 		if !slices.Contains(choices, text) {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s cannot be %q", what, Clip(text)), Instead(text, choices))
 			return
 		}
-		v.SetString(text)
-		return
-	}
-	rule := d.Texts[v.Type()]
-	if rule.Check == nil {
-		v.SetString(text)
-		return
-	}
-	if problem := rule.Check(text, node.Tag == "!!str"); problem != nil {
-		message := problem.Problem
-		if rule.Unquoted {
-			message = what + ": " + message
+	} else if rule.Check != nil {
+		if problem := rule.Check(text, node.Tag == "!!str"); problem != nil {
+			message := problem.Problem
+			if rule.Unquoted {
+				message = what + ": " + message
+			}
+			d.add(node.Line, node.Column, message, problem.Remedy)
+			return
 		}
-		d.add(node.Line, node.Column, message, problem.Remedy)
-		return
 	}
 	v.SetString(text)
 }
@@ -456,14 +451,14 @@ func (d *Decoder) truth(node *yaml.Node, v reflect.Value, what string) {
 
 // scalar reports whether the node is a single value that is there.
 func (d *Decoder) scalar(node *yaml.Node, what string) bool {
-	if node.Kind == yaml.ScalarNode && node.Tag != "!!null" {
+	switch {
+	case node.Kind != yaml.ScalarNode:
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %s, not a single value", what, kindOf(node)), "")
+	case node.Tag == "!!null":
+		d.add(node.Line, node.Column, what+" has no value", "write one or leave the key out")
+	default:
 		return true
 	}
-	if node.Kind == yaml.ScalarNode {
-		d.add(node.Line, node.Column, what+" has no value", "write one or leave the key out")
-		return false
-	}
-	d.add(node.Line, node.Column, fmt.Sprintf("%s is %s, not a single value", what, kindOf(node)), "")
 	return false
 }
 

@@ -130,11 +130,8 @@ func (p *problems) snippet(line, column int) string {
 
 // OneOf lists words for a remedy: "link or router".
 func OneOf(words []string) string {
-	switch len(words) {
-	case 0:
-		return ""
-	case 1:
-		return words[0]
+	if len(words) < 2 {
+		return strings.Join(words, "")
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
