@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (a *Archive) binary(file string) error {
 	if err := a.File(place, 0o755, content); err != nil {
 		return err
 	}
-	if !strings.HasPrefix(string(content[:min(len(content), len(elf.ELFMAG))]), elf.ELFMAG) {
+	if !bytes.HasPrefix(content, []byte(elf.ELFMAG)) {
 		return nil
 	}
 	needs, err := loaded(file)
