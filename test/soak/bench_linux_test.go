@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -106,7 +107,7 @@ func packet(cookie []byte, kind byte, number uint32) []byte {
 	p := make([]byte, packetBytes)
 	copy(p, cookie)
 	p[kindByte] = kind
-	p[sequenceAt], p[sequenceAt+1], p[sequenceAt+2], p[sequenceAt+3] = byte(number>>24), byte(number>>16), byte(number>>8), byte(number)
+	binary.BigEndian.PutUint32(p[sequenceAt:], number)
 	return p
 }
 

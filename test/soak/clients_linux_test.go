@@ -38,6 +38,7 @@ const loadNice = 10
 
 func newMix(t *testing.T, s *server, seed uint64) *mix {
 	m := &mix{tally: newTally(), server: s, seed: seed, loads: newStarter(t, loadNice), fair: newStarter(t, 0)}
+	m.honest.waits, m.honest.fails = map[string][]time.Duration{}, map[string][]time.Duration{}
 	m.iperf3, m.curl = find(t, "iperf3"), find(t, "curl")
 	wanted := regexp.MustCompile(*only)
 	m.deeds = slices.DeleteFunc(slices.Clone(badDeeds), func(d deed) bool { return !wanted.MatchString(d.name) })

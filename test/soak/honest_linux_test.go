@@ -40,9 +40,6 @@ type honest struct {
 func (h *honest) add(kind string, wait time.Duration, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waits == nil {
-		h.waits, h.fails = map[string][]time.Duration{}, map[string][]time.Duration{}
-	}
 	if err != nil {
 		reason := kind + ": " + somePort.ReplaceAllString(err.Error(), ":…")
 		h.fails[reason] = append(h.fails[reason], wait)
