@@ -185,22 +185,40 @@ func goOn(t *testing.T, dir string, kept int) {
 func fillDisk(dir string) error {
 	begun := 0
 	for pages := 1; pages <= 40; pages++ {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", pages*4096)); err != nil {
-			return fmt.Errorf("mount: %w", err)
-		}
-		kept, err := fillOne(filepath.Join(dir, "run"))
-		if err != nil {
-			return fmt.Errorf("on a disk of %d pages: %w", pages, err)
-		}
-		if kept > 0 {
-			begun++
-		}
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			return fmt.Errorf("unmount: %w", err)
+		if err := onDisk(dir, pages, func() error {
+			kept, err := fillOne(filepath.Join(dir, "run"))
+			if kept > 0 {
+				begun++
+			}
+			return err
+		}); err != nil {
+			return err
 		}
 	}
 	if begun == 0 {
 		return errors.New("no disk was large enough for a trial")
+	}
+	return nil
+}
+
+// onDisk does something on a disk of so many pages.
+func onDisk(dir string, pages int, do func() error) error {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", pages*4096)); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("on a disk of %d pages: %w", pages, err)
+	}
+	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount: %w", err)
+	}
+	return nil
+}
+
+// enlarge makes a full disk larger.
+func enlarge(disk string) error {
+	if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
+		return fmt.Errorf("make the disk larger: %w", err)
 	}
 	return nil
 }
@@ -254,8 +272,10 @@ func holds(dir string, want int) error {
 
 func TestFullDisk(t *testing.T) {
 	needMounts(t)
-	if out, err := inMounts(helper(t, "fill", t.TempDir())).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+	for _, name := range []string{"fill", "fill-samples", "fill-watch"} {
+		if out, err := inMounts(helper(t, name, t.TempDir())).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
 	}
 }
 

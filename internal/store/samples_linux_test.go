@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -119,14 +117,8 @@ func TestKilledWhileItKeepsSamples(t *testing.T) {
 // fillSamples keeps samples until a small disk is full, then makes it larger.
 func fillSamples(dir string) error {
 	for pages := 20; pages <= 60; pages += 8 {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", pages*4096)); err != nil {
-			return fmt.Errorf("mount: %w", err)
-		}
-		if err := fillWithSamples(dir); err != nil {
-			return fmt.Errorf("on a disk of %d pages: %w", pages, err)
-		}
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			return fmt.Errorf("unmount: %w", err)
+		if err := onDisk(dir, pages, func() error { return fillWithSamples(dir) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -168,8 +160,8 @@ func fillWithSamples(disk string) error {
 			return err
 		}
 	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
-		return fmt.Errorf("make the disk larger: %w", err)
+	if err := enlarge(disk); err != nil {
+		return err
 	}
 	if err := errors.Join(put(s, all, sampleSeconds), s.Close()); err != nil {
 		return err
@@ -179,11 +171,4 @@ func fillWithSamples(disk string) error {
 		err = fmt.Errorf("%d s in the end", stored)
 	}
 	return err
-}
-
-func TestFullDiskWithSamples(t *testing.T) {
-	needMounts(t)
-	if out, err := inMounts(helper(t, "fill-samples", t.TempDir())).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
 }

@@ -195,8 +195,8 @@ func fillWithRounds(disk string) error {
 	if err != nil || kept == 0 {
 		return fmt.Errorf("%d rounds on the full disk: %w", kept, err)
 	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
-		return fmt.Errorf("make the disk larger: %w", err)
+	if err := enlarge(disk); err != nil {
+		return err
 	}
 	if err := errors.Join(<-done, st.Close()); err != nil {
 		return err
@@ -209,11 +209,4 @@ func fillWithRounds(disk string) error {
 		return fmt.Errorf("%+v of rounds that waited", e)
 	}
 	return nil
-}
-
-func TestFullDiskUnderAWatch(t *testing.T) {
-	needMounts(t)
-	if out, err := inMounts(helper(t, "fill-watch", t.TempDir())).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
 }
