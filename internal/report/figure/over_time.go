@@ -22,15 +22,10 @@ type Figure struct {
 
 // series is one trial over time, in base units.
 type series struct {
-	path   int  // index into model.Paths
+	path   int  // index into model.Paths, which is also its colour and shape
 	idle   bool // of the time before the load of a load test
 	trial  *measurement.Trial
 	points []point // x seconds, y value
-}
-
-// pathIndex finds a path's position, which is also its colour and shape.
-func pathIndex(m *report.Model, name string) int {
-	return slices.IndexFunc(m.Paths, func(p report.Path) bool { return p.Name == name })
 }
 
 // ThroughputFigures draws each throughput test with one line per trial.
@@ -109,13 +104,11 @@ func timeFigures(m *report.Model, id, title string, u measurement.Unit, of func(
 	var out []Figure
 	for ti, t := range m.Tests {
 		var all []series
-		for i := range m.Run.Trials {
-			trial := &m.Run.Trials[i]
-			if trial.Test != t.Name {
-				continue
-			}
-			if points := of(trial); len(points) > 1 {
-				all = append(all, series{path: pathIndex(m, trial.Path), trial: trial, points: points})
+		for i, p := range m.Paths {
+			for _, trial := range m.Trials(p, t) {
+				if points := of(trial); len(points) > 1 {
+					all = append(all, series{path: i, trial: trial, points: points})
+				}
 			}
 		}
 		if len(all) > 0 {
@@ -211,7 +204,7 @@ func (b band) drawn() bool { return len(b) > 1 }
 
 // drawn says that the line of a trial shows without a pointer on it.
 func (s series) drawn(bands []band) bool {
-	return !s.trial.Gate.Passed || s.path < 0 || !bands[s.path].drawn()
+	return !s.trial.Gate.Passed || !bands[s.path].drawn()
 }
 
 // bandOf is that of the trials of a path among all, up to a time.
