@@ -172,7 +172,7 @@ func (b book) shapes(all []shape) error {
 	if err != nil {
 		return err
 	}
-	widest, top := 0, 1
+	widest := 0
 	for _, s := range all {
 		widest = max(widest, len(s.header))
 	}
@@ -182,15 +182,12 @@ func (b book) shapes(all []shape) error {
 	if err := out.SetColWidth(1, widest, columnWidth); err != nil {
 		return err
 	}
+	top := 1
 	for _, s := range all {
 		// A drawing has to be there before the sheet is flushed.
 		if err := b.shapeChart(s, widest+2, top); err != nil {
 			return err
 		}
-		top += max(len(s.rows)+2, chartRows)
-	}
-	top = 1
-	for _, s := range all {
 		out.row = top - 1
 		if err := out.heading(s.header); err != nil {
 			return err
