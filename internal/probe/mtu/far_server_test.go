@@ -3,12 +3,13 @@ package mtu
 import (
 	"encoding/binary"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -17,12 +18,7 @@ func TestAnswersToEarlierRounds(t *testing.T) {
 	far, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	testutil.OK(t, err)
 	defer far.Close()
-	c, err := net.DialUDP("udp", nil, far.LocalAddr().(*net.UDPAddr))
-	testutil.OK(t, err)
-	client := c.LocalAddr().(*net.UDPAddr)
-	conn, err := sockets.DetachUDP(c)
-	testutil.OK(t, err)
-	defer conn.Close()
+	conn := probetest.UDPSocket(t, far.LocalAddr().(*net.UDPAddr).AddrPort())
 	testutil.OK(t, conn.SetReadTick(readTick))
 	x := &test{
 		conn: conn, cookie: make([]byte, protocol.CookieBytes), headers: 28, in: make([]byte, datagram.MaxBytes+1),
@@ -37,7 +33,7 @@ func TestAnswersToEarlierRounds(t *testing.T) {
 	datagram.PutHeader(answer, x.cookie, datagram.Probe)
 	for _, sequence := range []uint32{2, 3} { // the second size of the first round, and one of this
 		binary.BigEndian.PutUint32(answer[datagram.SequenceOffset:], sequence)
-		_, err = far.WriteToUDP(answer, client)
+		_, err = far.WriteToUDPAddrPort(answer, netip.MustParseAddrPort(conn.LocalAddr()))
 		testutil.OK(t, err)
 	}
 	x.timeout = time.Hour

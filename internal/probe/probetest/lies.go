@@ -131,10 +131,13 @@ func leaves(path string, v any) (all []string) {
 	return all
 }
 
-// UDPSocket is one towards an address where nobody listens.
-func UDPSocket(t testing.TB) *sockets.Conn {
+// Nobody is an address where nobody listens.
+var Nobody = netip.MustParseAddrPort("127.0.0.1:9")
+
+// UDPSocket is one towards an address.
+func UDPSocket(t testing.TB, to netip.AddrPort) *sockets.Conn {
 	t.Helper()
-	udp, err := sockets.DialUDP(t.Context(), netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:9"), "")
+	udp, err := sockets.DialUDP(t.Context(), netip.AddrPort{}, to, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +147,7 @@ func UDPSocket(t testing.TB) *sockets.Conn {
 
 // HonestLink is the client's end of a connection to a server that says nothing wrong.
 func HonestLink() *session.Link {
-	const address = "127.0.0.1:9"
+	address := Nobody.String()
 	return &session.Link{Local: address, Remote: address, Ready: protocol.Ready{Client: address, Server: address}}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"runtime"
 	"sync"
 	"testing"
@@ -253,7 +252,7 @@ func TestPipelineOverBadUDP(t *testing.T) {
 	})
 	defer wg.Wait()
 	defer far.Close()
-	conn := connected(t, far.LocalAddr().(*net.UDPAddr).AddrPort())
+	conn := probetest.UDPSocket(t, far.LocalAddr().(*net.UDPAddr).AddrPort())
 	testutil.Longer(t, func(factor float64) string {
 		length := time.Duration(factor * float64(500*time.Millisecond))
 		loop := &loop{recorder: latency.New(), length: length}
@@ -283,17 +282,6 @@ func TestPipelineOverBadUDP(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-// connected is a detached UDP socket towards an address.
-func connected(t *testing.T, to netip.AddrPort) *sockets.Conn {
-	t.Helper()
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	testutil.OK(t, err)
-	detached, err := sockets.DetachUDP(c)
-	testutil.OK(t, err)
-	t.Cleanup(func() { _ = detached.Close() })
-	return detached
 }
 
 // None of the loops allocates once it runs: what a run of twice the length
@@ -413,7 +401,7 @@ func TestNoLastRequestOverUDP(t *testing.T) {
 	silent, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	testutil.OK(t, err)
 	defer silent.Close()
-	conn := connected(t, silent.LocalAddr().(*net.UDPAddr).AddrPort())
+	conn := probetest.UDPSocket(t, silent.LocalAddr().(*net.UDPAddr).AddrPort())
 	x := &udpExchange{
 		endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}},
 		request:  make([]byte, datagram.HeaderBytes), response: make([]byte, datagram.HeaderBytes), timeout: time.Hour,

@@ -9,7 +9,6 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -20,11 +19,7 @@ func stoppedSender(t *testing.T, length time.Duration) (*sender, *session.Contro
 	sink, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	testutil.OK(t, err)
 	t.Cleanup(func() { _ = sink.Close() })
-	c, err := net.DialUDP("udp", nil, sink.LocalAddr().(*net.UDPAddr))
-	testutil.OK(t, err)
-	packets, err := sockets.DetachUDP(c)
-	testutil.OK(t, err)
-	t.Cleanup(func() { _ = packets.Close() })
+	packets := probetest.UDPSocket(t, sink.LocalAddr().(*net.UDPAddr).AddrPort())
 	near, far := probetest.Conns(t)
 	spec := measurement.Spec{Kind: measurement.PPS, Duration: measurement.SecondsOf(length), RateBitsPerSecond: 1e6}.Defaults()
 	s, err := newSender(near, packets, spec, make([]byte, protocol.CookieBytes), new(packetPages))

@@ -56,7 +56,7 @@ func honest(d measurement.Direction) any {
 }
 
 func udpOutcome(t testing.TB, kind measurement.Kind) func(measurement.Direction, []byte) (measurement.Outcome, error) {
-	conn := probetest.UDPSocket(t)
+	conn := probetest.UDPSocket(t, probetest.Nobody)
 	return func(d measurement.Direction, payload []byte) (measurement.Outcome, error) {
 		return outcomeOf(conn, forgedSpec(kind, d), payload)
 	}

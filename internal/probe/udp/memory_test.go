@@ -17,7 +17,7 @@ import (
 func FuzzMemory(f *testing.F) {
 	near, _ := probetest.AttachedConns(f)
 	near.Guard = &session.Guard{}
-	packets := probetest.UDPSocket(f)
+	packets := probetest.UDPSocket(f, probetest.Nobody)
 	f.Add(uint16(1), 1.0, uint16(0), 0.0, false)
 	f.Add(uint16(1024), 86400.0, uint16(1000), 1e6, false)
 	f.Add(uint16(1), 1.0, uint16(65507), 0.0, true)
