@@ -2,7 +2,6 @@ package probe_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"strings"
 	"syscall"
@@ -52,18 +51,16 @@ func TestClientOfFewThreads(t *testing.T) {
 // many threads, and returns what it prints as errors.
 func runFewThreads(t *testing.T, user uint32, threads uint64, req probe.Request) (string, error) {
 	t.Helper()
-	text, err := json.Marshal(req)
-	testutil.OK(t, err)
 	var printed bytes.Buffer
-	c := servertest.Client()
-	c.Stdin, c.Stderr = bytes.NewReader(text), &printed
+	c := servertest.Client(t, req)
+	c.Stderr = &printed
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	var old unix.Rlimit
 	testutil.OK(t, unix.Prlimit(0, unix.RLIMIT_NPROC, nil, &old))
 	// A child inherits it, and root's own threads are not counted.
 	few := unix.Rlimit{Cur: threads, Max: old.Max}
 	testutil.OK(t, unix.Prlimit(0, unix.RLIMIT_NPROC, &few, nil))
-	err = c.Start()
+	err := c.Start()
 	testutil.OK(t, unix.Prlimit(0, unix.RLIMIT_NPROC, &old, nil))
 	if err == nil {
 		err = c.Wait()

@@ -145,8 +145,15 @@ func process(role string) *exec.Cmd {
 	return c
 }
 
-// Client is a process that is yet to start: it does the request of its standard input.
-func Client() *exec.Cmd { return process("client") }
+// Client is a process that is yet to start, for one request.
+func Client(t *testing.T, req probe.Request) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(req)
+	testutil.OK(t, err)
+	c := process("client")
+	c.Stdin = bytes.NewReader(text)
+	return c
+}
 
 // StartServer runs a server in a process of its own, with so many open files
 // if files is not 0.
@@ -179,12 +186,10 @@ func StartServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
 // many open files, and returns what it prints when it fails.
 func RunLimitedClient(t *testing.T, files int, req probe.Request) error {
 	t.Helper()
-	text, err := json.Marshal(req)
-	testutil.OK(t, err)
 	var printed bytes.Buffer
-	c := Client()
+	c := Client(t, req)
 	c.Env = append(c.Env, fmt.Sprintf("%s=%d", filesEnv, files))
-	c.Stdin, c.Stderr = bytes.NewReader(text), &printed
+	c.Stderr = &printed
 	if err := c.Run(); err != nil {
 		return fmt.Errorf("%w: %s", err, printed.String())
 	}
@@ -204,10 +209,8 @@ func ContainsAll(text string, parts ...string) bool {
 // RunClient does one request in a process of its own.
 func RunClient(t *testing.T, req probe.Request) Answer {
 	t.Helper()
-	text, err := json.Marshal(req)
-	testutil.OK(t, err)
-	c := Client()
-	c.Stdin, c.Stderr = bytes.NewReader(text), os.Stderr
+	c := Client(t, req)
+	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("client process: %v", err)
