@@ -3,15 +3,16 @@ package samples
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 )
 
-// Outbox holds an agent's blocks, and the results of its tests, until they are acknowledged. A test never waits for
-// it: what does not fit is first made coarser, from 100 ms to 1 s to 10 s, the oldest
-// first, and dropped in the end. A block that was sent once stays as it is. It may be
-// used by several goroutines.
+// Outbox holds an agent's blocks, and the results of its tests, until they are acknowledged. A
+// test never waits for it: what does not fit is first made coarser, from 100 ms to 1 s to 10 s,
+// the oldest first, and dropped in the end. A block that was sent once stays as it is. It may
+// be used by several goroutines.
 type Outbox struct {
 	coder *Coder
 	limit int // bytes in memory
@@ -220,10 +221,7 @@ func (o *Outbox) Counts() Counts {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := o.counts
-	c.Coarsened = make(map[time.Duration]int64, len(steps))
-	for step, n := range o.counts.Coarsened {
-		c.Coarsened[step] = n
-	}
+	c.Coarsened = maps.Clone(o.counts.Coarsened)
 	c.HeldBytes, c.InFlightBytes, c.LastSeq = o.bytes, o.inFlight, o.seq
 	return c
 }
