@@ -1,6 +1,10 @@
 package main
 
-import "github.com/hopbench/hopbench/internal/analysis/statistics"
+import (
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
+)
 
 // interval is an estimate with its bounds. Without enough values for 95 %
 // coverage Bounded is false.
@@ -14,7 +18,7 @@ type interval struct {
 // medianOf is the median of values with its distribution-free interval; fewer than six
 // values allow none. It panics without a value.
 func medianOf(values []float64) interval {
-	sorted := statistics.Sorted(values)
+	sorted := slices.Sorted(slices.Values(values))
 	bounds, ok := statistics.MedianInterval(sorted, 0.95)
 	return interval{Median: statistics.MedianOfSorted(sorted), Low: bounds.Low, High: bounds.High, Bounded: ok}
 }
