@@ -219,7 +219,7 @@ func TestLongTimeoutOverUDP(t *testing.T) {
 	target := servertest.Serve(t, probe.ServerOptions{})
 	path := servertest.Path{Lose: func(packet []byte) bool { return packet[datagram.KindOffset] == datagram.Request }}
 	addr := path.Listen(t, target)
-	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.05, MaxWarmup: 0.01, Timeout: 2.8}
+	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 1, MaxWarmup: 0.01, Timeout: 2.8}
 	for name, change := range map[string]func(*measurement.Spec){
 		"one at a time": func(*measurement.Spec) {},
 		"open loop":     func(s *measurement.Spec) { s.RequestsPerSecond, s.Timeout = 200, 5.5 },
@@ -241,9 +241,9 @@ func TestLongTimeoutOverUDP(t *testing.T) {
 func TestAnswersAfterTheirTimeout(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	target := servertest.Serve(t, probe.ServerOptions{})
-	path := servertest.Path{Delay: 60 * time.Millisecond}
+	path := servertest.Path{Delay: 400 * time.Millisecond} // more than a busy host keeps a thread waiting
 	addr := path.Listen(t, target)
-	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.5, MaxWarmup: 0.01, Timeout: 0.05}
+	spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 1.5, MaxWarmup: 0.01, Timeout: 0.05}
 	for name, change := range map[string]func(*measurement.Spec){
 		"one at a time": func(*measurement.Spec) {},
 		"several":       func(s *measurement.Spec) { s.InFlight = 4 },
