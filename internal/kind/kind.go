@@ -28,9 +28,9 @@ type Kind struct {
 	// Streams says that its payload is that of TCP connections whose window and
 	// congestion control an experiment's endpoints decide.
 	Streams bool
-	// Limits says that what limits its TCP flows, which fill the path, is named: kernels and
-	// hops count it.
-	Limits bool
+	// Attributed says that the time of its TCP flows is divided among what may limit them
+	// (package cause).
+	Attributed bool
 	// OneServer says that all connections of a test belong to one server.
 	OneServer bool
 	// Implied says that flags alone can choose this kind; the first of All that

@@ -19,7 +19,7 @@ const (
 var kinds = []Kind{
 	{
 		Name: tcp, Doc: "bulk TCP throughput, as the receiver confirmed it",
-		Fills: true, Streams: true, Limits: true, Implied: true, FlowRTTs: true,
+		Fills: true, Streams: true, Attributed: true, Implied: true, FlowRTTs: true,
 		Figures: []string{
 			"goodput_bits_per_second", "forward_goodput_bits_per_second", "reverse_goodput_bits_per_second",
 			"retransmitted_segments", "tcp_rtt_mean_seconds",
@@ -75,7 +75,7 @@ var kinds = []Kind{
 	},
 	{
 		Name: load, Doc: "latency of the idle path, then under the load of TCP flows", Title: "RTT under load",
-		Fills: true, Streams: true, Limits: true, check: checkLoad,
+		Fills: true, Streams: true, Attributed: true, check: checkLoad,
 		tracked:   func(flows, each int) int { return flows + 2*each }, // requests before the load, and in it
 		Latencies: []Latency{{Label: "RTT", Part: "idle", Idle: true, Metrics: "idle_rtt"}, {Label: "RTT", Part: "loaded", Metrics: "loaded_rtt"}},
 		Figures: []string{
@@ -86,7 +86,7 @@ var kinds = []Kind{
 		Gates:   []Gate{{JudgeFlows, "load_bits_per_second"}},
 	},
 	{
-		Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, verified by a digest", Flow: "segment", Limits: true,
+		Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, verified by a digest", Flow: "segment", Attributed: true,
 		Implied: true, OneServer: true, check: checkFTP,
 		tracked: func(flows, _ int) int { return 2*flows + 1 }, // sessions and their data, and the test's own
 		Figures: []string{"goodput_bits_per_second", "file_bytes", "transfer_seconds"},

@@ -72,7 +72,7 @@ func Attribute(run Run, opts Options) []result.Attribution {
 		from := len(out)
 		for _, t := range run.Tests {
 			trials := run.Trials(p.Name, t.Name)
-			if k, _ := kind.Of(t.Spec.Kind); !k.Limits || t.Explains != "" || len(trials) == 0 {
+			if k, _ := kind.Of(t.Spec.Kind); !k.Attributed || t.Explains != "" || len(trials) == 0 {
 				continue
 			}
 			a := average(trials, t.Spec.Defaults(), opts)
