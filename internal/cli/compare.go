@@ -121,7 +121,8 @@ func (f compareFlags) comparison(ctx context.Context, args []string, tell live.S
 	}
 	comparison := &result.Comparison{Format: result.ComparisonFormat}
 	var all []analysis.LabelledRun
-	for i, arg := range slices.Concat(f.reference, args) {
+	named := slices.Concat(f.reference, args)
+	for i, arg := range named {
 		r, err := runs.Load(ctx, arg)
 		if err != nil {
 			return nil, err
@@ -131,7 +132,7 @@ func (f compareFlags) comparison(ctx context.Context, args []string, tell live.S
 			return other.Result.Started.Equal(r.Started) && other.Result.Seed == r.Seed
 		}
 		if j := slices.IndexFunc(all, again); j >= 0 && len(f.reference) > 0 {
-			return nil, base.Usage(fmt.Errorf("%s and %s are the same run; --reference compares groups of different runs", slices.Concat(f.reference, args)[j], arg))
+			return nil, base.Usage(fmt.Errorf("%s and %s are the same run; --reference compares groups of different runs", named[j], arg))
 		}
 		tell.Note("%s read", arg)
 		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: r}
@@ -171,7 +172,7 @@ func (f compareFlags) comparison(ctx context.Context, args []string, tell live.S
 			for _, n := range notes {
 				why += "; " + strings.TrimSuffix(words.NamesOf(comparison.Paths, comparison.Tests).Note(n), ".")
 			}
-			return nil, base.Usage(fmt.Errorf("%s have no test on any path in common that can be compared%s", strings.Join(slices.Concat(f.reference, args), " and "), why))
+			return nil, base.Usage(fmt.Errorf("%s have no test on any path in common that can be compared%s", strings.Join(named, " and "), why))
 		}
 		comparison.Changes = changes
 		comparison.Notes = append(comparison.Notes, notes...)
