@@ -146,7 +146,8 @@ func (in Incoming) Answer(request, response []byte, dscp int) bool {
 	return ok
 }
 
-// mark sets the differentiated services field.
+// mark sets the differentiated services field as Options do, but without allocating: it is
+// called for each of many thousand connections a second.
 func mark(fd, family, dscp int) error {
 	if family == unix.AF_INET {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, dscp<<2)
