@@ -1,6 +1,11 @@
 package cause
 
 import (
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -43,8 +48,8 @@ func (w oneWay) blameReceiver(f *flowFacts) {
 // only bounds that queue: raising it would not raise the rate, so it is not the cause.
 // A hop whose own counters show that its rate is used up is slower.
 func (w oneWay) atCap(d *division) bool {
-	egress := w.sender.egressBitsPerSecond
-	if egress <= 0 || d.wire(w.goodput) < capReached*egress || !w.lab && w.goodput > capExceeded*egress {
+	egress, goodput := w.sender.egressBitsPerSecond, w.flowing(d)
+	if egress <= 0 || d.wire(goodput) < capReached*egress || !w.lab && goodput > capExceeded*egress {
 		return false
 	}
 	if most(w.hops, func(h hopFacts) float64 { return h.busy }).busy >= surelyUsed {
@@ -52,6 +57,26 @@ func (w oneWay) atCap(d *division) bool {
 	}
 	d.blameAll(w.sender.cap)
 	return true
+}
+
+// flowing is the goodput in bit/s while data flowed. The time of a file is that of commands
+// and of slow start, too, in which no rate is reached: of a file it is, if that is more, the
+// median over spans of a round trip, the shortest in which a window's bursts are even.
+func (w oneWay) flowing(d *division) float64 {
+	bins := w.trial.Throughput
+	if w.spec.Kind != measurement.FTP || bins == nil || !(bins.Width > 0) {
+		return w.goodput
+	}
+	first := max(slices.IndexFunc(bins.Bytes, func(n float64) bool { return n > 0 }), 0)
+	rtt := medianOver(d.flows, func(f flowFacts) float64 { return f.rtt })
+	span := int(max(math.Ceil(rtt/float64(bins.Width)), 1))
+	var rates []float64
+	for part := range slices.Chunk(bins.Bytes[first:], span) {
+		if len(part) == span { // the last one may be shorter
+			rates = append(rates, statistics.Mean(part)*8/float64(bins.Width))
+		}
+	}
+	return max(w.goodput, statistics.Median(rates))
 }
 
 // blameAll gives a cause all of the busy time.
@@ -69,7 +94,7 @@ func (w oneWay) atLink(d *division) bool {
 		cause, speed = w.receiver.link, far
 	}
 	// On a link a frame has a preamble, a checksum and a gap, too.
-	used := d.onWire(w.goodput, frameOverhead+linkOverhead) / speed
+	used := d.onWire(w.flowing(d), frameOverhead+linkOverhead) / speed
 	if speed == 0 || w.lab || used < capReached || used > linkExceeded {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/analysis/cause"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
@@ -52,6 +53,33 @@ func TestHopsCountUntilTheFileIsThere(t *testing.T) {
 	a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
 	if a.Shares[result.CauseHopRate] < 0.9 || a.Hop != "fw" {
 		t.Errorf("%q: %v", words.Attribution(a, ""), a.Shares)
+	}
+}
+
+// A short file is often waiting for commands and slow start: the cap is compared with the
+// rate while data flowed. The bursts of a window that is smaller than the path holds are as
+// fast for less than a round trip.
+func TestCapOfShortFiles(t *testing.T) {
+	const full = 400e6 / 8 * 0.01 * 1448 / 1514 // bytes of a bin
+	commands, slowStart := slices.Repeat([]float64{0}, 10), []float64{full / 100, full / 10, full / 2}
+	for _, c := range []struct {
+		name  string
+		bytes []float64
+		want  result.Cause
+	}{
+		{"at the cap once it began", slices.Concat(commands, slowStart, slices.Repeat([]float64{full}, 20)), result.CauseDestinationCap},
+		{"a window's bursts", slices.Concat(commands, slices.Repeat([]float64{full, 0, 0}, 20)), result.CauseCongestionWindowDelay},
+		{"at the cap for a part", slices.Concat(commands, slices.Repeat([]float64{full / 2}, 20), slices.Repeat([]float64{full}, 10)), result.CauseCongestionWindowDelay},
+	} {
+		trial := trialOf("hop", "it", goodput, 8*statistics.Mean(c.bytes)/0.01)
+		trial.Metrics["transfer_seconds"] = 0.01 * float64(len(c.bytes))
+		trial.Throughput = &measurement.Bins{Width: 0.01, Bytes: c.bytes}
+		trial.Flows = []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 30e-3, minRTT: 29e-3}.build()}
+		a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"),
+			analysis.Options{Options: cause.Options{Lab: true, DestinationEgressBitsPerSecond: 400e6}}).Attributions[0]
+		if a.Shares[c.want] < 0.9 {
+			t.Errorf("%s: %q: %v", c.name, words.Attribution(a, ""), a.Shares)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
@@ -336,7 +337,7 @@ func (t *test) facts() []string {
 		sent += x.Bytes
 	}
 	if extra := sent - t.spec.FileBytes; t.spec.Direction == measurement.Receive && extra > 0 {
-		facts = append(facts, fmt.Sprintf("the server had sent or queued %d bytes more than the segments when their ends were reached: FTP has no command for the end of a range", extra))
+		facts = append(facts, fmt.Sprintf("the server had sent or queued %s more than the segments when their ends were reached: FTP has no command for the end of a range", quantity.Format(float64(extra), measurement.Bytes)))
 	}
 	if t.link != nil {
 		facts = append(facts, t.link.TranslatedSource()...)
