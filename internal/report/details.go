@@ -201,53 +201,66 @@ func (l lostPackets) texts() []string {
 	return out
 }
 
-// numbers are what differs between facts of the same kind, and times with their units; not
-// those in names, such as r1.
-var numbers = regexp.MustCompile(`\b([0-9]+([.,][0-9]+)*(ns|µs|ms|s|m|h)?)+\b`)
+// numbers are what differs between facts of the same kind, and times and sizes with their
+// units; not those in names, such as r1.
+var numbers = regexp.MustCompile(`\b([0-9]+([.,][0-9]+)*( ?[kMGT]?B|ns|µs|ms|s|m|h)?)+\b`)
 
-// factTexts are the facts of all trials, the most frequent of each test first. Those that
-// differ in their numbers alone are one, in the words that most trials have.
+// factTexts are the facts of all trials, the most frequent of each test first.
 func (m *Model) factTexts() []string {
-	type fact struct {
+	var out []string
+	for _, t := range m.Tests {
+		of := func(trial *measurement.Trial) bool { return trial.Test == t.Name }
+		for _, fact := range m.countFacts(of, func(text string) string { return text }) {
+			out = append(out, t.Label+", "+fact)
+		}
+	}
+	return out
+}
+
+// countFacts says in how many of the trials that are asked for there is which fact, as cut shortens it, the most
+// frequent first. Those that differ in their numbers alone are one, in the words that most
+// trials have.
+func (m *Model) countFacts(of func(*measurement.Trial) bool, cut func(string) string) []string {
+	type kind struct {
 		trials int
 		last   *measurement.Trial // of them
 		texts  map[string]int     // in how many trials
 	}
+	var kinds []*kind
+	ofText := map[string]*kind{}
+	trials := 0
+	for i := range m.Run.Trials {
+		trial := &m.Run.Trials[i]
+		if !of(trial) {
+			continue
+		}
+		trials++
+		for _, text := range slices.Compact(slices.Sorted(slices.Values(typeset.Lines(trial.Facts)))) {
+			text = cut(text)
+			like := numbers.ReplaceAllString(text, "0")
+			k := ofText[like]
+			if k == nil {
+				k = &kind{texts: map[string]int{}}
+				ofText[like] = k
+				kinds = append(kinds, k)
+			}
+			k.texts[text]++
+			if k.last != trial {
+				k.trials, k.last = k.trials+1, trial
+			}
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b *kind) int { return b.trials - a.trials })
 	var out []string
-	for _, t := range m.Tests {
-		var facts []*fact
-		ofKind := map[string]*fact{}
-		trials := 0
-		for i := range m.Run.Trials {
-			trial := &m.Run.Trials[i]
-			if trial.Test != t.Name {
-				continue
-			}
-			trials++
-			for _, text := range slices.Compact(slices.Sorted(slices.Values(typeset.Lines(trial.Facts)))) {
-				kind := numbers.ReplaceAllString(text, "0")
-				if ofKind[kind] == nil {
-					ofKind[kind] = &fact{texts: map[string]int{}}
-					facts = append(facts, ofKind[kind])
-				}
-				f := ofKind[kind]
-				f.texts[text]++
-				if f.last != trial {
-					f.trials, f.last = f.trials+1, trial
-				}
-			}
+	for _, k := range kinds {
+		texts := slices.SortedFunc(maps.Keys(k.texts), func(a, b string) int {
+			return cmp.Or(k.texts[b]-k.texts[a], strings.Compare(a, b))
+		})
+		such := ""
+		if len(texts) > 1 {
+			such = ", such as"
 		}
-		slices.SortStableFunc(facts, func(a, b *fact) int { return b.trials - a.trials })
-		for _, f := range facts {
-			texts := slices.SortedFunc(maps.Keys(f.texts), func(a, b string) int {
-				return cmp.Or(f.texts[b]-f.texts[a], strings.Compare(a, b))
-			})
-			such := ""
-			if len(texts) > 1 {
-				such = ", such as"
-			}
-			out = append(out, fmt.Sprintf("%s, %d of %s%s: %s", t.Label, f.trials, quantity.Count(trials, "trial"), such, texts[0]))
-		}
+		out = append(out, fmt.Sprintf("%d of %s%s: %s", k.trials, quantity.Count(trials, "trial"), such, texts[0]))
 	}
 	return out
 }

@@ -212,6 +212,10 @@ func TestRemarksOfOneKind(t *testing.T) {
 	if want := []string{"5 of 12 trials, such as: only 15 round trips were divided", "2 of 12 trials, such as: a divided one was 1m0.5s late", "1 of 12 trials: r1 was divided", "1 of 12 trials: r2 was divided"}; !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}
+	brief := slices.DeleteFunc(report.New(r).Brief().Remarks, func(s string) bool { return !strings.Contains(s, "round trips") })
+	if want := []string{"5 of 84 trials, such as: only 15 round trips were divided"}; !slices.Equal(brief, want) {
+		t.Errorf("on one screen %q, want %q", brief, want)
+	}
 }
 
 // Where something was lost, the page shows how much of how many trials.

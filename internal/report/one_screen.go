@@ -1,11 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
@@ -143,38 +143,9 @@ func (m *Model) excludedText() string {
 	return text
 }
 
-// remarks counts the facts of all trials by their kind: those whose first words differ in
-// their numbers alone are one.
+// remarks are the facts of all trials, by their first words.
 func (m *Model) remarks() []string {
-	type remark struct {
-		text   string
-		trials int
-		last   string // ID of the last trial counted
-	}
-	var all []*remark
-	byKind := map[string]*remark{}
-	for i := range m.Run.Trials {
-		t := &m.Run.Trials[i]
-		for _, fact := range typeset.Lines(t.Facts) {
-			text := firstWords(fact)
-			kind := numbers.ReplaceAllString(text, "0")
-			r := byKind[kind]
-			if r == nil {
-				r = &remark{text: text}
-				byKind[kind] = r
-				all = append(all, r)
-			}
-			if r.last != t.ID {
-				r.trials, r.last = r.trials+1, t.ID
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *remark) int { return cmp.Compare(b.trials, a.trials) })
-	var out []string
-	for _, r := range all {
-		out = append(out, fmt.Sprintf("%d of %s: %s", r.trials, quantity.Count(len(m.Run.Trials), "trial"), r.text))
-	}
-	return out
+	return m.countFacts(func(*measurement.Trial) bool { return true }, firstWords)
 }
 
 // firstWords is a sentence up to what explains it.
