@@ -244,6 +244,18 @@ func TestMultiples(t *testing.T) {
 	}
 }
 
+// A share that changed did so by points, not by per cent of itself.
+func TestChangesOfAShareAreInPoints(t *testing.T) {
+	drift := result.Note{Code: result.NoteDrift, Path: "hop", Test: "udp", Metric: "loss_fraction", Level: 0.01, Drift: &result.Drift{HalvesP: 0.001, FirstDifference: 0.01, SecondDifference: 0.025}}
+	if text := plain(Names{}.Note(drift)); !strings.Contains(text, "from +1.0 percentage points in the first half of the blocks to +2.5 percentage points in the second") {
+		t.Error(text)
+	}
+	carried := result.Violation{Assumption: result.NoCarryOver, After: "hop", Difference: -0.002}
+	if text := plain(Names{}.violation(result.Effect{Metric: "loss_fraction"}, carried)); text != "trials depend on the one before: −0.20 percentage points after hop" {
+		t.Error(text)
+	}
+}
+
 // Many notes of a kind are counted, not listed.
 func TestManyNotes(t *testing.T) {
 	var list []result.Note

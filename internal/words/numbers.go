@@ -107,8 +107,12 @@ func withSign(v float64, u measurement.Unit) string {
 
 // changeOf writes a change as a share where its ratio is known, else by its difference.
 func changeOf(ratio, difference float64, u measurement.Unit) string {
-	if ratio > 0 {
+	switch {
+	case ratio > 0:
 		return withSign(ratio-1, measurement.Fraction)
+	case u == measurement.Fraction:
+		text, _ := estimateIn(points(false), difference, nil, nil, 1, true)
+		return text
 	}
 	return withSign(difference, u)
 }
