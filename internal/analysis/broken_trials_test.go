@@ -397,8 +397,13 @@ func TestDifferenceOfDifferences(t *testing.T) {
 		}
 	}
 	holed := missing(trials(2e9), 2) // of direct
-	if got := only(t, Analyse(holed, []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}})); got.N != 8 || got.Blocks != 10 {
+	a := Analyse(holed, []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}})
+	if got := only(t, a); got.N != 8 || got.Blocks != 10 {
 		t.Errorf("%+v", got)
+	}
+	const lack = "both over tunnel, compared with fw over direct, flows-1: 2 of 10 blocks lack goodput on one of these paths and do not count."
+	if text := notesText(a.Notes); !strings.HasSuffix(text, lack) {
+		t.Errorf("notes:\n%s", text)
 	}
 }
 

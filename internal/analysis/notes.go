@@ -36,7 +36,7 @@ func pairNotes(set *dataset, all []*costEstimate) []result.Note {
 	var out []result.Note
 	for _, c := range all {
 		if missing := set.blocks - c.N; c.leads && missing > 0 {
-			out = append(out, result.Note{Code: result.NoteLostBlocks, Path: c.Path, Baseline: c.Baseline, Test: c.Test, Metric: c.Metric,
+			out = append(out, result.Note{Code: result.NoteLostBlocks, Path: c.Path, Baseline: c.Baseline, Against: c.Against, Test: c.Test, Metric: c.Metric,
 				Count: missing, Of: set.blocks})
 		}
 	}
@@ -68,7 +68,7 @@ func driftNotes(all []*costEstimate) []result.Note {
 			tested++
 		}
 		if c.drift() != nil {
-			out = append(out, result.Note{Code: result.NoteDrift, Path: c.Path, Test: c.Test, Metric: c.Metric, Level: driftAlpha, Drift: c.Drift})
+			out = append(out, result.Note{Code: result.NoteDrift, Path: c.Path, Baseline: c.Baseline, Against: c.Against, Test: c.Test, Metric: c.Metric, Level: driftAlpha, Drift: c.Drift})
 		}
 	}
 	if len(out) > 0 {

@@ -176,6 +176,21 @@ func TestDriftIsNoted(t *testing.T) {
 	if len(a.Notes) != 2 || !strings.HasPrefix(notesText(a.Notes), "Drift: the effect of hop on goodput, flows-1 changed during the run, from −14.5 % in the first half of the blocks to −25.4 % in the second (Spearman's ρ") {
 		t.Errorf("notes %+v", a.Notes)
 	}
+	// That of a share is in points, and of a difference of costs it is told apart from a cost.
+	lost := make([]float64, 12)
+	for i := range lost {
+		lost[i] = 0.01 * float64(i+1)
+	}
+	paths, contrast := pathsNamed("direct", "hop", "tunnel", "both"), result.Contrast{Path: "both", Baseline: "tunnel", Against: &result.Contrast{Path: "hop", Baseline: "direct"}}
+	trials := trialsOf("both", udp.Name, "loss_fraction", lost...)
+	for _, p := range paths[:3] {
+		trials = append(trials, trialsOf(p.Name, udp.Name, "loss_fraction", make([]float64, 12)...)...)
+	}
+	a = Analyse(trials, []result.TestInfo{udp}, paths, Options{Contrasts: []result.Contrast{contrast}})
+	const says = "the effect of both over tunnel, compared with hop over direct on loss, udp changed during the run, from +3.5 percentage points in the first half of the blocks to +9.5 percentage points in the second ("
+	if text := notesText(a.Notes); !strings.Contains(text, says) {
+		t.Errorf("notes:\n%s", text)
+	}
 }
 
 func TestOutliersAreFlaggedAndKept(t *testing.T) {

@@ -67,12 +67,13 @@ type Note struct {
 	Code NoteCode `json:"code"`
 	Text string   `json:"text,omitempty"` // of NoteText
 	// What it speaks of, by name.
-	Run          string `json:"run,omitempty"`
-	ReferenceRun string `json:"reference_run,omitempty"`
-	Path         string `json:"path,omitempty"`
-	Baseline     string `json:"baseline,omitempty"`
-	Test         string `json:"test,omitempty"`
-	Metric       string `json:"metric,omitempty"`
+	Run          string    `json:"run,omitempty"`
+	ReferenceRun string    `json:"reference_run,omitempty"`
+	Path         string    `json:"path,omitempty"`
+	Baseline     string    `json:"baseline,omitempty"`
+	Against      *Contrast `json:"against,omitempty"` // as in Effect
+	Test         string    `json:"test,omitempty"`
+	Metric       string    `json:"metric,omitempty"`
 	// Count is how many, Of how many there are, Needed how many would do.
 	Count  int `json:"count,omitempty"`
 	Of     int `json:"of,omitempty"`

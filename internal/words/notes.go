@@ -48,8 +48,12 @@ var notes = map[result.NoteCode]note{
 	}},
 	result.NoteLostBlocks: {
 		say: func(n Names, x result.Note) string {
-			return fmt.Sprintf("%s, %s: %d of %s lack %s on %s or %s and do not count.", n.Path(x.Path), n.Test(x.Test), x.Count, quantity.Count(x.Of, "block"),
-				measurement.MetricOf(x.Metric).Label, n.Path(x.Path), n.Path(x.Baseline))
+			subject, on := n.Path(x.Path), n.Path(x.Path)+" or "+n.Path(x.Baseline)
+			if x.Against != nil {
+				subject, on = n.ofNote(x), "one of these paths"
+			}
+			return fmt.Sprintf("%s, %s: %d of %s lack %s on %s and do not count.", subject, n.Test(x.Test), x.Count, quantity.Count(x.Of, "block"),
+				measurement.MetricOf(x.Metric).Label, on)
 		},
 		more: func(count int) string {
 			return quantity.Count(count, "more comparison") + " lost blocks in the same way."
@@ -218,6 +222,11 @@ func excluded(x result.Note, what string) string {
 	return fmt.Sprintf("%d of %s %s (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), what, strings.Join(names, ", "), strings.Join(reasons, "; "))
 }
 
+// ofNote is the effect that a note is of.
+func (n Names) ofNote(x result.Note) string {
+	return n.Subject(result.Effect{Path: x.Path, Baseline: x.Baseline, Against: x.Against})
+}
+
 func (n Names) drift(x result.Note) string {
 	d := x.Drift
 	if d == nil {
@@ -232,7 +241,7 @@ func (n Names) drift(x result.Note) string {
 	}
 	metric := measurement.MetricOf(x.Metric)
 	return fmt.Sprintf("Drift: the effect of %s on %s, %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). A single figure for the whole run hides this.",
-		n.Path(x.Path), metric.Label, n.Test(x.Test), changeOf(d.FirstRatio, d.FirstDifference, metric.Unit), changeOf(d.SecondRatio, d.SecondDifference, metric.Unit), strings.Join(why, "; "))
+		n.ofNote(x), metric.Label, n.Test(x.Test), changeOf(d.FirstRatio, d.FirstDifference, metric.Unit), changeOf(d.SecondRatio, d.SecondDifference, metric.Unit), strings.Join(why, "; "))
 }
 
 // fullCPUs says what full CPUs mean for the figures.
