@@ -307,10 +307,13 @@ type pacer struct {
 	// forgiven packets are sent little by little; asked is when due was last called.
 	forgiven float64
 	asked    time.Duration
+	// warmup is when the measured time begins. Packets that were due before are not made up for
+	// in it: it would have more than the rate.
+	warmup time.Duration
 }
 
 func newPacer(spec measurement.Spec, size, most int) pacer {
-	p := pacer{most: float64(most)}
+	p := pacer{most: float64(most), warmup: spec.MaxWarmup.Duration()}
 	if spec.RateBitsPerSecond > 0 {
 		p.perSecond = spec.RateBitsPerSecond / float64(spec.Flows) / 8 / float64(size)
 		p.burst = min(max(float64(int(p.perSecond*burstTime.Seconds())), 1), p.most)
@@ -323,6 +326,9 @@ func newPacer(spec measurement.Spec, size, most int) pacer {
 func (p *pacer) due(now time.Duration) (int, time.Duration) {
 	if p.perSecond == 0 {
 		return int(p.most), 0
+	}
+	if p.asked < p.warmup && now >= p.warmup {
+		p.sent, p.forgiven = max(p.sent-p.forgiven, p.perSecond*p.warmup.Seconds()+1-p.burst), 0
 	}
 	again := min(p.forgiven, catchUp*p.perSecond*(now-p.asked).Seconds())
 	p.forgiven, p.sent, p.asked = p.forgiven-again, p.sent-again, now

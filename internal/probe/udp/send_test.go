@@ -69,6 +69,29 @@ func TestPacer(t *testing.T) {
 	}
 }
 
+// What a sender missed of the warm-up, such as its beginning, it does not send in the measured
+// time, for which the rate is given.
+func TestMeasuredTimeHasNoMoreThanTheRate(t *testing.T) {
+	const size, perSecond = 1000, 10_000
+	for _, late := range []time.Duration{0, 9 * time.Millisecond, 150 * time.Millisecond, 210 * time.Millisecond} {
+		spec := measurement.Spec{RateBitsPerSecond: perSecond * 8 * size, Flows: 1, MaxWarmup: 0.2, Duration: 1}
+		p := newPacer(spec, size, 44)
+		warmup, end := spec.MaxWarmup.Duration(), session.Planned(spec)
+		measured := 0
+		for now := late; now < end; {
+			n, wait := p.due(now)
+			p.sent += float64(n)
+			if now >= warmup {
+				measured += n
+			}
+			now += wait + 1
+		}
+		if want := perSecond * spec.Duration; math.Abs(float64(measured)-float64(want)) > p.burst+1 {
+			t.Errorf("begun %v late: %d packets in the measured time, want %v", late, measured, want)
+		}
+	}
+}
+
 func FuzzParseFollower(f *testing.F) {
 	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
 	packet := make([]byte, 40)
