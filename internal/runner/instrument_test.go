@@ -53,8 +53,9 @@ func TestOneInstrumentWherePipesRunOut(t *testing.T) {
 			if got := ids(trials); !slices.Equal(got, planned(plan)) {
 				t.Errorf("trials %v, want the plan", got)
 			}
-			methods := map[string]string{}
+			methods, said := map[string]string{}, map[string]bool{}
 			for _, trial := range trials {
+				said[trial.Path] = said[trial.Path] || trial.Source.Environment != nil
 				for _, f := range trial.Gate.Findings {
 					if f.Code == measurement.FoundOtherInstrument {
 						t.Errorf("trial %s: %+v", trial.ID, f)
@@ -66,6 +67,11 @@ func TestOneInstrumentWherePipesRunOut(t *testing.T) {
 				}
 				if methods[trial.Test] != method {
 					t.Errorf("trial %s is sent by %q, others of %s by %q", trial.ID, method, trial.Test, methods[trial.Test])
+				}
+			}
+			for _, path := range pathNames(plan) {
+				if !said[path] {
+					t.Errorf("no trial of path %s says what its source is", path)
 				}
 			}
 			for test, times := range asked {

@@ -302,6 +302,7 @@ func (r *run) copied(ctx context.Context, spec measurement.Spec, t measurement.T
 	r.done -= len(ids)
 	r.copies[t.Test] = true
 	delete(r.instruments, t.Test)
+	clear(r.said) // some of it in trials that do not count any more
 	return nil
 }
 
