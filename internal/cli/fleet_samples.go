@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/fleet/collect"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -89,7 +90,7 @@ func (r *session) settleSamples(ctx context.Context) error {
 	feeding, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer stop()
 	if lacks := r.feeder.Drain(feeding); lacks != nil {
-		live.Publish(r.flags.views.Stream, event.Event{Code: event.Warning, Text: fmt.Sprintf("%v; hopbench export %s --to %s puts them there", lacks, r.store.Dir(), r.flags.sink.to)})
+		live.Publish(r.flags.views.Stream, event.Event{Code: event.Warning, Text: fmt.Sprintf("%v; hopbench export %s%s puts them there", lacks, printable.ShellWord(r.store.Dir()), r.flags.sink.words())})
 	}
 	return err
 }

@@ -107,6 +107,20 @@ func TestResumeByTheSameRules(t *testing.T) {
 	}
 }
 
+// What a run folder does not keep is to be given again.
+func TestResumeCommand(t *testing.T) {
+	for want, f := range map[string]runFlags{
+		"hopbench run --resume 'my run'": {blocks: 3},
+		"hopbench run --resume 'my run' --nats tls://n:4222 --to postgres --connection-file 'my file'": {
+			nats: "tls://n:4222", sink: sinkFlags{"postgres", "my file"},
+		},
+	} {
+		if got := resumeCommand("my run", f); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
 // A run of `run all` that is done is gone on with once, to be explained.
 func TestExplainWhatIsDone(t *testing.T) {
 	for name, c := range map[string]struct{ asked, explained, want bool }{

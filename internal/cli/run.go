@@ -424,7 +424,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	ctx = context.WithoutCancel(ctx)
 	result, err := runs.Report(ctx, r.store, nil, nil)
 	if runErr != nil {
-		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
+		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), r.flags, runErr), err)
 	}
 	return result, err
 }
@@ -540,7 +540,7 @@ func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *live.Pro
 }
 
 // interrupted says why a run ended early, what is kept of it, and how to go on.
-func interrupted(ctx context.Context, st *store.Store, planned int, why error) error {
+func interrupted(ctx context.Context, st *store.Store, planned int, f runFlags, why error) error {
 	kept, _, err := st.Count(ctx)
 	if err != nil {
 		return errors.Join(why, err)
@@ -548,11 +548,21 @@ func interrupted(ctx context.Context, st *store.Store, planned int, why error) e
 	if kept == planned {
 		return fmt.Errorf("%w; all %d trials are kept", why, kept)
 	}
-	resume := "hopbench run --resume " + printable.ShellWord(st.Dir())
+	resume := resumeCommand(st.Dir(), f)
 	if errors.Is(why, context.Canceled) {
 		return fmt.Errorf("stopped after %d of %d trials; continue with: %s", kept, planned, resume)
 	}
 	return fmt.Errorf("%w; %d of %d trials are stored, continue with: %s", why, kept, planned, resume)
+}
+
+// resumeCommand is the command line that continues a run, with the flags that the run folder
+// does not keep.
+func resumeCommand(dir string, f runFlags) string {
+	text := "hopbench run --resume " + printable.ShellWord(dir)
+	if f.nats != "" {
+		text += " --" + natsFlag + " " + printable.ShellWord(f.nats)
+	}
+	return text + f.sink.words()
 }
 
 // discardEmpty removes the folder of a run that has not measured anything, so

@@ -16,6 +16,7 @@ import (
 	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/fleet/sink/azuretable"
 	"github.com/hopbench/hopbench/internal/fleet/sink/postgres"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -28,6 +29,14 @@ func (f *sinkFlags) define(c *cobra.Command) {
 	c.Flags().StringVar(&f.connection, "connection-file", "", "file with the connection: a URL or libpq keywords, or an Azure connection string")
 	c.MarkFlagsRequiredTogether("to", "connection-file")
 	base.Complete(c, "to", base.OneOf(names...))
+}
+
+// words are the flags as a shell takes them, after a space; nothing where there are none.
+func (f sinkFlags) words() string {
+	if f.to == "" {
+		return ""
+	}
+	return " --to " + f.to + " --connection-file " + printable.ShellWord(f.connection)
 }
 
 // sinks are the databases.

@@ -99,7 +99,7 @@ func TestOpenCluster(t *testing.T) {
 		func() error { _, _, err := Open(path, "fw"); return err },
 		func() error { _, _, err := OpenCluster(path, "fw", Cluster{}); return err },
 	} {
-		if err := open(); err == nil || !strings.Contains(err.Error(), "was made for another broker") {
+		if err := open(); err == nil || !strings.Contains(err.Error(), "name that broker (--nats") {
 			t.Error(err)
 		}
 	}

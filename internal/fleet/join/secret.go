@@ -58,7 +58,7 @@ func open(path, fleet string, c *Cluster) (s Secret, made bool, err error) {
 		return s, false, fmt.Errorf("%s is the join file of fleet %s, and this is fleet %s: name another file", path, s.File.Fleet, fleet)
 	}
 	if was := s.File.Cluster; (was == nil) != (c == nil) || c != nil && *was != *c {
-		return s, false, fmt.Errorf("%s was made for another broker, or one whose certificates another authority signed: remove it and %[1]s%s to have new ones, which all machines need then", path, keySuffix)
+		return s, false, fmt.Errorf("%s was made for another broker, or one whose certificates another authority signed: name that broker (--nats, or url: and ca_file: in the testbed file), or remove it and %[1]s%s to have new ones, which all machines need then", path, keySuffix)
 	}
 	private, err := parseKey(key)
 	if err == nil {
