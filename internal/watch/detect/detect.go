@@ -118,7 +118,9 @@ type Detector struct {
 	// last are the newest values, at most Run.
 	last []float64
 	// after are the values since a change, until they make a new reference; nil otherwise.
-	after []float64
+	// sorted are the same by size: sorting them for each sample takes minutes of a watch that
+	// has a round every few seconds.
+	after, sorted []float64
 	// days are the medians of blocks, of which the one under way has so many samples.
 	days  []float64
 	today int
@@ -159,7 +161,7 @@ func (d *Detector) Limits() (Limits, bool) {
 	}
 	c := d.chart
 	if len(d.after) >= Run {
-		c.level, c.values = statistics.Median(d.after), d.after
+		c.level, c.values = statistics.MedianOfSorted(d.sorted), d.after
 	}
 	return d.inUnits(c), true
 }
@@ -254,19 +256,21 @@ func (d *Detector) change(before float64) Finding {
 	if n := len(d.chart.values); d.after == nil && n >= Run-1 {
 		d.chart.values = d.chart.values[:n-(Run-1)]
 	}
-	d.after, d.today = slices.Clone(d.last), 0
+	d.after, d.sorted, d.today = slices.Clone(d.last), slices.Sorted(slices.Values(d.last)), 0
 	return Finding{Kind: Changed, Before: d.o.unit(before), Now: d.o.unit(statistics.Median(d.last))}
 }
 
 // afterChange takes a sample while the level since a change is being learned.
 func (d *Detector) afterChange(x, least float64) Finding {
-	level := statistics.Median(d.after)
+	level := statistics.MedianOfSorted(d.sorted)
 	moved := d.chart
 	moved.level = level
 	d.after = append(d.after, x)
+	at, _ := slices.BinarySearch(d.sorted, x)
+	d.sorted = slices.Insert(d.sorted, at, x)
 	switch {
 	case len(d.after) >= 2*Run && d.chart.near(d.last):
-		d.after = nil
+		d.after, d.sorted = nil, nil
 		return Finding{Kind: Back, Before: d.o.unit(level), Now: d.o.unit(statistics.Median(d.last))}
 	case len(d.after) >= 2*Run && moved.beyond(d.last, 1.5):
 		return d.change(level)
@@ -274,7 +278,7 @@ func (d *Detector) afterChange(x, least float64) Finding {
 		return Finding{}
 	}
 	d.chart = chart{values: d.after}
-	d.after, d.days = nil, nil
+	d.after, d.sorted, d.days = nil, nil, nil
 	d.chart.fit(d.o, least)
 	return Finding{Kind: Learned}
 }

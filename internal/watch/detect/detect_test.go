@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 )
 
 // fed is a detector that has learned a level with some noise.
@@ -55,6 +57,32 @@ func TestWhatIsLearned(t *testing.T) {
 	// A series without any noise has what matters for its limits.
 	if math.Abs(l.High-1.05) > 1e-9 || math.Abs(l.Low-0.95) > 1e-9 || math.Abs(l.SmallestRise-0.05) > 1e-9 || math.Abs(l.SmallestDrop-0.05) > 1e-9 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// A round every few seconds makes a day of tens of thousands of samples. What each costs after a
+// change must not grow with them.
+func TestALevelIsLearnedAnewWithoutSortingIt(t *testing.T) {
+	o := plain
+	o.Learn = 20_000
+	d, r := New(o), rand.New(rand.NewPCG(7, 8))
+	next := func(level float64) (f Finding, l Limits) {
+		f = d.Add(level*(1+0.02*r.NormFloat64()), 0)
+		l, _ = d.Limits()
+		return f, l
+	}
+	for range o.Learn {
+		next(1)
+	}
+	for range o.Learn / 2 {
+		next(2)
+	}
+	var l Limits
+	if n := testing.AllocsPerRun(1000, func() { _, l = next(2) }); n > 1 {
+		t.Errorf("%v allocations a sample", n)
+	}
+	if level := d.o.unit(statistics.Median(d.after)); l.Level != level || l.Samples != len(d.after) || l.Samples < o.Learn/2 {
+		t.Errorf("%+v, and the median of %d samples is %v", l, len(d.after), level)
 	}
 }
 
