@@ -56,7 +56,7 @@ func causes(ctx context.Context, o options, c *campaign) (report, error) {
 	out.add("all", right.String(), fmt.Sprint(sum.abstained), wrong.String(), "")
 	return report{
 		text: []string{
-			fmt.Sprintf("What limits a TCP test is planted in %d trials each, and each trial is judged by itself: right if a cause that was planted has at least half of the time and the hop is named where it is a hop's, abstained if none has, or it is unknown. A policer with a short queue may be called the hop's rate; where nothing is planted the ends limit.", blocks),
+			fmt.Sprintf("What limits a test over TCP is planted in %d trials each, and each trial is judged by itself: right if a cause that was planted has at least half of the time and the hop is named where it is a hop's, abstained if none has, or it is unknown. A policer with a short queue may be called the hop's rate; where nothing is planted the ends limit.", blocks),
 			fmt.Sprintf("At least 80 %% right of each: %s. At most 5 %% wrong: %s.", reached(every), reached(20*sum.wrong <= sum.trials())),
 		},
 		tables: []table{out},

@@ -43,6 +43,10 @@ func test(flows int, more string) string {
 	return fmt.Sprintf("{name: flows-%d, kind: tcp, flows: %d, duration: 1s, max_warmup: 400ms%s}", flows, flows, more)
 }
 
+func ftp(flows int, file, more string) []string {
+	return []string{fmt.Sprintf("{name: ftp-%d, kind: ftp, flows: %d, file: %s%s}", flows, flows, file, more)}
+}
+
 func designs() []design {
 	one := []string{test(1, "")}
 	with := func(more string) []string { return []string{test(1, ", "+more)} }
@@ -69,6 +73,16 @@ func designs() []design {
 		{name: "bbr-shaper", source: "congestion_control: bbr", hops: box("delay: 2ms, rate: 100Mbit"), tests: one, want: of(result.CauseHopRate), hop: hop},
 		{name: "nothing", hops: "{type: link}", tests: one, want: of(result.CauseGenerator, result.CauseSourceThread, result.CauseDestinationThread,
 			result.CauseSourceCPU, result.CauseDestinationCPU)},
+		// Files are fetched from b, but for one.
+		{name: "ftp-receive-window", source: "receive_window: 64kB", hops: box("delay: 5ms"), tests: ftp(1, "4MB", ""), want: of(result.CauseReceiveWindow)},
+		{name: "ftp-egress-cap", destination: "egress_rate: 200Mbit", hops: box("delay: 1ms"), tests: ftp(1, "4MB", ""), want: of(result.CauseDestinationCap)},
+		{name: "ftp-egress-cap-8", destination: "egress_rate: 400Mbit", hops: box("delay: 1ms"), tests: ftp(8, "8MB", ""), want: of(result.CauseDestinationCap)},
+		{name: "ftp-egress-cap-send", source: "egress_rate: 200Mbit", hops: box("delay: 1ms"), tests: ftp(1, "4MB", ", direction: send"), want: of(result.CauseSourceCap)},
+		{name: "ftp-shaper", destination: "egress_rate: 200Mbit", hops: box("delay: 1ms, rate: 100Mbit"), tests: ftp(1, "4MB", ""), want: of(result.CauseHopRate), hop: hop},
+		{name: "ftp-policer", hops: box("delay: 1ms, rate: 48Mbit, queue: 10kB"), tests: ftp(1, "4MB", ""), want: of(result.CauseHopPolicer, result.CauseHopRate), hop: hop},
+		{name: "ftp-random-loss", hops: box("delay: 10ms, loss: 0.5%"), tests: ftp(1, "4MB", ""), want: of(result.CauseCongestionWindowLoss), hop: hop},
+		{name: "ftp-per-flow-8", hops: box("delay: 1ms, per_flow_rate: 20Mbit"), tests: ftp(8, "8MB", ""), want: of(result.CauseHopFlowRate), hop: hop},
+		{name: "ftp-slow-start", hops: box("delay: 50ms"), tests: ftp(1, "1MB", ""), want: of(result.CauseCongestionWindowGrowth)},
 	}
 }
 
