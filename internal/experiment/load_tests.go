@@ -126,7 +126,7 @@ func (l *loader) completed(e *Experiment) {
 				}
 			}
 		}
-		if k, _ := kind.Of(t.Spec.Kind); !k.Streams || t.Spec.Direction != measurement.Both {
+		if !endsTune(t.Spec.Kind) || t.Spec.Direction != measurement.Both {
 			continue
 		}
 		const remedy = "give both endpoints the same, or have a test for each direction"

@@ -221,7 +221,7 @@ func cellName(path, test string) string { return path + "-" + test }
 // sends in both directions they are the same at either end, which loading checked.
 func (e *Experiment) spec(test Test) measurement.Spec {
 	spec := test.Spec.Defaults()
-	if k, _ := kind.Of(spec.Kind); !k.Streams {
+	if !endsTune(spec.Kind) {
 		return spec
 	}
 	sender, receiver := e.Ends()
@@ -232,6 +232,10 @@ func (e *Experiment) spec(test Test) measurement.Spec {
 	spec.CongestionControl = sender.CongestionControl
 	return spec
 }
+
+// endsTune says that tests of a kind are over TCP connections whose window and congestion
+// control the endpoints decide.
+func endsTune(k measurement.Kind) bool { return kind.OptionNamed("window").Takes(k) }
 
 // Ends are the endpoints at the two ends of every path.
 func (e *Experiment) Ends() (source, destination Endpoint) {

@@ -249,6 +249,7 @@ tests:
   - {name: datagrams, kind: udp, rate: 2Gbit, packet: 1400B, loss_bound: 0.1%}
   - {name: full-path, kind: load, requests_per_second: 200, idle: 2s}
   - {name: connections, kind: crr}
+  - {name: file, kind: ftp, file: 100MB}
 `
 	e, err := Load("my.yaml", []byte(text))
 	testutil.OK(t, err)
@@ -265,6 +266,9 @@ tests:
 	}
 	if s := specs["full-path"]; s.WindowBytes != 10_000 || s.CongestionControl != "bbr" || s.RequestsPerSecond != 200 || s.IdleDuration != 2 {
 		t.Errorf("full-path is %+v", s)
+	}
+	if s := specs["file"]; s.WindowBytes != 10_000 || s.CongestionControl != "bbr" || s.FileBytes != 10_000_000 {
+		t.Errorf("file is %+v", s)
 	}
 	if s := specs["connections"]; s.WindowBytes != 0 || s.CongestionControl != "" {
 		t.Errorf("connections is %+v", s)

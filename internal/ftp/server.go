@@ -60,8 +60,9 @@ type ServerOptions struct {
 	Content *Content
 	// Ports of the data connections.
 	Ports Ports
-	// DSCP marks the packets (RFC 2474).
-	DSCP int
+	// Prepare makes a data connection as it is wanted; what it returns is read and written in
+	// its place. It may be nil.
+	Prepare func(*net.TCPConn) (net.Conn, error)
 	// MaxSessions at the same time, MaxSessionsPerClient of one address (of IPv6,
 	// of a /64, which is what one host has); 0 is no bound of its own. MaxDuration
 	// of each session, whatever it does.
@@ -390,13 +391,15 @@ func (x *session) data(c net.Conn) (net.Conn, error) {
 	if !ok {
 		return d, nil
 	}
-	conn, err := sockets.Attach(tcp)
-	if err == nil && x.s.o.DSCP != 0 {
-		err = conn.SetOptions(sockets.Options{DSCP: x.s.o.DSCP})
+	if x.s.o.Prepare != nil {
+		if d.Conn, err = x.s.o.Prepare(tcp); err != nil {
+			x.s.log.Warn("prepare an FTP data connection", "error", err)
+			return nil, errors.Join(err, d.close())
+		}
 	}
+	conn, err := sockets.Attach(tcp)
 	if err != nil {
-		x.s.log.Warn("mark the packets of an FTP data connection", "error", err)
-		return d, nil
+		return d, nil // the connection itself will say so
 	}
 	d.sent = func() int64 {
 		info, err := conn.TCPInfo(0)

@@ -273,6 +273,9 @@ func checkFTP(s measurement.Spec, p *Problems) {
 	if s.Direction != measurement.Receive {
 		p.add("direction", "leave it out", "a file of a stock server is only received")
 	}
+	if s.CongestionControl != "" {
+		p.add("congestion_control", "leave it out", "a stock server, which sends the file, decides its congestion control itself")
+	}
 	if _, err := strconv.ParseUint(s.FileCRC32, 16, 32); s.FileCRC32 != "" && (err != nil || len(s.FileCRC32) != 8) {
 		p.add("file_crc32", "write eight hexadecimal digits", "%.20q is no CRC-32", s.FileCRC32)
 	}

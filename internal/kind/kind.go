@@ -25,9 +25,6 @@ type Kind struct {
 	// Fills says that a test fills the path for its duration, which the command
 	// line can set for all tests of a run.
 	Fills bool
-	// Streams says that its payload is that of TCP connections whose window and
-	// congestion control an experiment's endpoints decide.
-	Streams bool
 	// Attributed says that the time of its TCP flows is divided among what may limit them
 	// (package cause).
 	Attributed bool

@@ -19,7 +19,7 @@ const (
 var kinds = []Kind{
 	{
 		Name: tcp, Doc: "bulk TCP throughput, as the receiver confirmed it",
-		Fills: true, Streams: true, Attributed: true, Implied: true, FlowRTTs: true,
+		Fills: true, Attributed: true, Implied: true, FlowRTTs: true,
 		Figures: []string{
 			"goodput_bits_per_second", "forward_goodput_bits_per_second", "reverse_goodput_bits_per_second",
 			"retransmitted_segments", "tcp_rtt_mean_seconds",
@@ -75,7 +75,7 @@ var kinds = []Kind{
 	},
 	{
 		Name: load, Doc: "latency of the idle path, then under the load of TCP flows", Title: "RTT under load",
-		Fills: true, Streams: true, Attributed: true, check: checkLoad,
+		Fills: true, Attributed: true, check: checkLoad,
 		tracked:   func(flows, each int) int { return flows + 2*each }, // requests before the load, and in it
 		Latencies: []Latency{{Label: "RTT", Part: "idle", Idle: true, Metrics: "idle_rtt"}, {Label: "RTT", Part: "loaded", Metrics: "loaded_rtt"}},
 		Figures: []string{
@@ -118,7 +118,8 @@ var kinds = []Kind{
 var (
 	every     = measurement.Kinds()
 	served    = those(func(k Kind) bool { return !k.NoServer })
-	streams   = those(func(k Kind) bool { return k.Streams })
+	streams   = of(tcp, load)
+	tuned     = of(tcp, load, ftp) // over TCP, whose window and congestion control the ends decide
 	packets   = of(udp, pps)
 	timed     = of(tcp, udp, pps, rr, crr, load)
 	parallel  = of(tcp, udp, pps, crr, load, ftp)

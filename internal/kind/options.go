@@ -106,12 +106,12 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.FileCRC32 },
 	},
 	{
-		Name: "congestion_control", Flag: "congestion", Short: "C", Kinds: streams, Type: Name,
+		Name: "congestion_control", Flag: "congestion", Short: "C", Kinds: tuned, Type: Name,
 		Unset: "the host's", Doc: "congestion control algorithm, by the kernel's name; in a file, set it at the endpoint",
 		field: func(s *measurement.Spec) any { return &s.CongestionControl },
 	},
 	{
-		Name: "window", Flag: "window", Short: "w", Kinds: streams, Type: Size, Limits: upTo(MaxBufferBytes),
+		Name: "window", Flag: "window", Short: "w", Kinds: tuned, Type: Size, Limits: upTo(MaxBufferBytes),
 		Unset: "the kernel's tuning", Doc: "largest receive window that each flow advertises (TCP_WINDOW_CLAMP); in a file, set it at the endpoint",
 		field: func(s *measurement.Spec) any { return &s.WindowBytes },
 	},

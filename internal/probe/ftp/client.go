@@ -108,7 +108,11 @@ func (t *test) dial(ctx context.Context, address netip.AddrPort) (net.Conn, erro
 	if err != nil {
 		return nil, err // and no typed nil
 	}
-	return c, nil
+	conn, err := prepare(c, t.spec, !sends(t.spec))
+	if err != nil {
+		return nil, &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: errors.Join(err, c.Close())}
+	}
+	return conn, nil
 }
 
 // toldWait is how long the reason of a failure is waited for.
@@ -280,6 +284,10 @@ func (t *test) outcome(r ftp.Result, local *protocol.HostSeries, localTTL int) m
 		Effective: map[string]string{"ftp_server": t.client.Greeting(), "file_crc32": fmt.Sprintf("%08x", r.CRC32)},
 		Facts:     t.facts(),
 	}
+	if asked := t.spec.CongestionControl; asked != "" {
+		out.Effective["congestion_control"] = asked
+	}
+	session.SetBytes(out.Effective, "window_clamp_bytes", int(t.spec.WindowBytes))
 	began := r.Started.Sub(t.started).Seconds()
 	var info tcpinfo.Sums
 	for _, s := range r.Segments {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -50,6 +51,10 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err != nil {
 		return fmt.Errorf("find this end's address: %w", err)
 	}
+	// What this connection cannot have, no connection of the data could.
+	if err := apply(w.Conn, open.Test.Spec, sends(open.Test.Spec)); err != nil {
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
+	}
 	f := &fileServer{}
 	credentials := protocol.FTP{User: "test-" + rand.Text(), Password: rand.Text(), Path: "/" + testFile}
 	if credentials.Port, err = f.start(s, open.Test.Spec, at.Addr(), open.Test.Client, credentials); err != nil {
@@ -90,7 +95,8 @@ func (f *fileServer) start(s *server, spec measurement.Spec, at, client netip.Ad
 	f.server = ftp.NewServer(ln, ftp.ServerOptions{
 		User: login.User, Password: login.Password, Client: client,
 		File: func(name string) (int64, bool) { return spec.FileBytes, name == testFile }, Store: spec.Direction == measurement.Send,
-		Content: s.content(), Ports: s.env.FTPPorts, DSCP: spec.DSCP,
+		Content: s.content(), Ports: s.env.FTPPorts,
+		Prepare:     func(c *net.TCPConn) (net.Conn, error) { return prepare(c, spec, sends(spec)) },
 		MaxSessions: spec.Flows, MaxDuration: s.env.MaxDuration + session.ConnectTime(spec),
 		Watch: f.watch.add, OnTransfer: f.note, Log: s.env.Log,
 	})
@@ -104,13 +110,15 @@ func (f *fileServer) start(s *server, spec measurement.Spec, at, client netip.Ad
 
 // countIn has the meter of a test count what moves, until the returned function is called.
 func (f *fileServer) countIn(t *session.Test, control *sockets.Conn, maxRate float64) (remove func()) {
-	sends := t.Spec.Direction == measurement.Receive
 	// Where the system paces this connection, it does those of the data.
-	if sends && maxRate > 0 && control.SetPacing(maxRate) == nil {
+	if sends(t.Spec) && maxRate > 0 && control.SetPacing(maxRate) == nil {
 		return t.Meter.AddPaced(maxRate, f.server.Moved)
 	}
-	return t.Meter.Add(sends, f.server.Moved)
+	return t.Meter.Add(sends(t.Spec), f.server.Moved)
 }
+
+// sends says that the server's end sends the file.
+func sends(spec measurement.Spec) bool { return spec.Direction == measurement.Receive }
 
 // end may be called again.
 func (f *fileServer) end() {
