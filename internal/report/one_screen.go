@@ -21,7 +21,7 @@ type Brief struct {
 	ShortLimits []string
 	Counts      []string // what else there is, one line a kind, with its count
 	Remarks     []string // those of trials, one line a kind, the most frequent first
-	More        string   // what is told elsewhere
+	More        string   // what --verbose tells, without a full stop
 }
 
 // Brief arranges the model for one screen.
@@ -56,7 +56,6 @@ func (m *Model) Brief() Brief {
 	if len(more) > 0 {
 		b.More += ", and " + words.List(more)
 	}
-	b.More += "; the report does, too."
 	return b
 }
 

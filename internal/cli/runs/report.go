@@ -62,17 +62,17 @@ func PrintResult(s base.Streams, result *result.Result, dir string, json, verbos
 	if json {
 		return data.Write(s.Out, result)
 	}
-	if err := Print(s.Out, result, verbose); err != nil {
+	if err := Print(s.Out, result, verbose, true); err != nil {
 		return err
 	}
 	TellReport(s, dir)
 	return nil
 }
 
-// Print prints the summary, or all that the report tells.
-func Print(w io.Writer, result *result.Result, verbose bool) error {
+// Print prints the summary, or all that the report tells, which there is of a run that is kept.
+func Print(w io.Writer, result *result.Result, verbose, kept bool) error {
 	o := Layout(w)
-	o.Verbose = verbose
+	o.Verbose, o.Unkept = verbose, !kept
 	return terminal.Write(w, result, o)
 }
 

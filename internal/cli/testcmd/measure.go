@@ -332,7 +332,7 @@ func (f *testFlags) print(w io.Writer, r *result.Result) error {
 	if f.markdown {
 		return markdown.Write(w, r)
 	}
-	return runs.Print(w, r, f.verbose)
+	return runs.Print(w, r, f.verbose, f.out != "")
 }
 
 // notes is what a reader must know of the tests as a whole.

@@ -24,6 +24,8 @@ type Options struct {
 	// Verbose writes all that the report tells; without it, what one screen has room
 	// for, and what else there is.
 	Verbose bool
+	// Unkept is a run of hopbench test without a folder, and so without a report.
+	Unkept bool
 }
 
 // Write writes the report for a terminal.
@@ -55,13 +57,15 @@ type terminal struct {
 	colour bool
 	// verbose is all that the report tells.
 	verbose bool
+	// unkept has no report.
+	unkept bool
 }
 
 func newTerminal(o Options) *terminal {
 	if o.Width <= 0 {
 		o.Width = 100
 	}
-	return &terminal{width: max(o.Width, 24), colour: o.Colour, verbose: o.Verbose}
+	return &terminal{width: max(o.Width, 24), colour: o.Colour, verbose: o.Verbose, unkept: o.Unkept}
 }
 
 // style wraps s in an SGR sequence when colour is allowed.
@@ -112,6 +116,11 @@ func (t *terminal) top(m *report.Model) {
 // brief renders what one screen has room for.
 func (t *terminal) brief(m *report.Model) {
 	b := m.Brief()
+	if t.unkept {
+		b.More += "; so does the report that --out keeps."
+	} else {
+		b.More += "; the report does, too."
+	}
 	t.verdicts(b.Verdicts)
 	t.table(m)
 	rest := t.listed(b.Counts) + min(len(b.Remarks), 1) + 1 + t.lines(b.More)
