@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -31,21 +32,29 @@ func (t *trial) traces(ctx context.Context) [][]measurement.TraceHop {
 		}
 		request := t.request(pair)
 		request.ID += "-fingerprint"
-		request.Spec = testbed.TraceSpec()
 		if pair.Expect.Traced {
+			request.Spec = testbed.TraceSpec()
 			hops, err := Learn(ctx, t.sources[k], t.earlier(pair.Expect).Hops, request)
 			if err != nil && len(t.path.Pairs) > 1 {
 				err = fmt.Errorf("%s: %w", pair, err)
 			}
 			return hops, err
 		}
-		for left := mostTraces; ; left-- {
-			outcome, err := t.sources[k].Run(ctx, request, nil)
-			if err != nil || left == 1 || !lacksAnswers(pair.Expect, outcome.Hops) {
-				return outcome.Hops, err
-			}
-		}
+		return t.compared(ctx, k, request, pair.Expect)
 	})
+}
+
+// compared has the source of pair k trace a path of which it is known what a trace must show.
+// An answer is waited for longer by what the path's own delays take.
+func (t *trial) compared(ctx context.Context, k int, request probe.Request, want testbed.Expectation) ([]measurement.TraceHop, error) {
+	request.Spec = testbed.TraceSpec()
+	request.Spec.Timeout = measurement.SecondsOf(min(request.Spec.Timeout.Duration()+want.RoundTrip, time.Minute))
+	for left := mostTraces; ; left-- {
+		outcome, err := t.sources[k].Run(ctx, request, nil)
+		if err != nil || left == 1 || len(want.Hops) == 0 || !lacksAnswers(want, outcome.Hops) {
+			return outcome.Hops, err
+		}
+	}
 }
 
 // traceOuter traces the path that a tunnel takes. A trace inside sees the other
@@ -58,14 +67,13 @@ func (t *trial) traceOuter(ctx context.Context) [][]measurement.TraceHop {
 		if pair.Outer == nil {
 			return nil, nil
 		}
-		outcome, err := t.sources[k].Run(ctx, probe.Request{
-			ID: t.ID + "-outer-fingerprint", Spec: testbed.TraceSpec(),
-			Target: pair.Outer.Destination, Source: pair.Outer.Source, Token: pair.Request.Token,
-		}, nil)
+		hops, err := t.compared(ctx, k, probe.Request{
+			ID: t.ID + "-outer-fingerprint", Target: pair.Outer.Destination, Source: pair.Outer.Source, Token: pair.Request.Token,
+		}, pair.Outer.Expect)
 		if err != nil {
 			return nil, fmt.Errorf("trace the path below the tunnel of %s: %w", pair, err)
 		}
-		return outcome.Hops, nil
+		return hops, nil
 	})
 }
 

@@ -1,9 +1,11 @@
 package trial
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -67,6 +69,33 @@ func TestLacksAnswers(t *testing.T) {
 	} {
 		if got := lacksAnswers(path, traced(test.seen)); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+// The path and that below a tunnel are traced again while answers are lacking, and answers are
+// waited for longer by what the delays of the path take.
+func TestTracesWaitForThePath(t *testing.T) {
+	usual := testbed.TraceSpec().Timeout.Duration()
+	want := testbed.Expectation{Hops: [][]netip.Addr{{netip.MustParseAddr("10.0.0.2")}}}
+	for _, test := range []struct {
+		roundTrip, timeout time.Duration
+	}{{0, usual}, {1400 * time.Millisecond, usual + 1400*time.Millisecond}, {time.Hour, time.Minute}} {
+		want.RoundTrip = test.roundTrip
+		for name, trace := range map[string]struct {
+			pair testbed.Pair
+			of   func(*trial, context.Context) [][]measurement.TraceHop
+		}{
+			"path":         {testbed.Pair{Expect: want}, (*trial).traces},
+			"below tunnel": {testbed.Pair{Outer: &testbed.Outer{Expect: want}}, (*trial).traceOuter},
+		} {
+			source := &tracer{ways: [][]string{{"", ""}, {"10.0.0.2"}}}
+			one := &trial{sources: []testbed.Agent{source}, failed: make([]error, 1)}
+			one.path.Pairs = []testbed.Pair{trace.pair}
+			seen := trace.of(one, t.Context())
+			if len(seen[0]) != 1 || source.traced != 2 || source.timeout != test.timeout {
+				t.Errorf("%s: %+v of %d traces, each of which waits %v, not %v", name, seen, source.traced, source.timeout, test.timeout)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -12,11 +13,13 @@ import (
 
 // tracer shows one trace after the other, the last for ever.
 type tracer struct {
-	ways   [][]string
-	traced int
+	ways    [][]string
+	traced  int
+	timeout time.Duration // of the last trace
 }
 
-func (r *tracer) Run(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
+func (r *tracer) Run(_ context.Context, request probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+	r.timeout = request.Spec.Timeout.Duration()
 	way := r.ways[min(r.traced, len(r.ways)-1)]
 	r.traced++
 	hops := traced(way)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 )
@@ -34,6 +35,21 @@ func TestLimitsOfParallelHops(t *testing.T) {
 		}
 		if l := limits(e, "p"); l.PathBitsPerSecond != test.path || l.DestinationEgressBitsPerSecond != test.destination || l.SourceEgressBitsPerSecond != 500 {
 			t.Errorf("%s: %+v, want %v on the path and %v from the destination", name, l, test.path, test.destination)
+		}
+	}
+}
+
+// A trace waits for what the path's delays take there and back, those of hops that are
+// bypassed apart.
+func TestRoundTripOfDelays(t *testing.T) {
+	hops := []experiment.Hop{
+		{Type: experiment.Link, Impairment: experiment.Impairment{Delay: 700 * time.Millisecond}},
+		{Type: experiment.Router, Name: "far", Impairment: experiment.Impairment{Delay: time.Second, Jitter: 100 * time.Millisecond}},
+	}
+	e := &experiment.Experiment{Paths: []experiment.Path{{Name: "p", Hops: hops}, {Name: "v", VariantOf: "p", Bypass: []string{"far"}, Hops: hops}}}
+	for path, want := range map[string]time.Duration{"p": 4200 * time.Millisecond, "v": 1400 * time.Millisecond} {
+		if got := roundTrip(e, path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}
 }

@@ -20,17 +20,18 @@ func agentAt(a netip.Addr) netip.AddrPort {
 // asTestbed is a path as a trial takes it.
 func (l *Lab) asTestbed(p lab.Path) testbed.Path {
 	out := testbed.Path{Name: p.Name, Limits: limits(l.e, p.Name)}
+	roundTrip := roundTrip(l.e, p.Name)
 	for k := range max(len(p.Pairs), 1) {
 		one := p.Of(k)
 		pair := testbed.Pair{
 			Source: one.SourceNode, Destination: one.DestinationNode,
 			Request: probe.Request{Source: one.Source, Target: agentAt(one.Destination), Token: l.token},
-			Expect:  testbed.Expectation{Hops: answers(one), ReceivedTTL: one.ReceivedTTL, ReturnedTTL: one.ReturnedTTL},
+			Expect:  testbed.Expectation{Hops: answers(one), ReceivedTTL: one.ReceivedTTL, ReturnedTTL: one.ReturnedTTL, RoundTrip: roundTrip},
 		}
 		if o := one.Outer; o != nil {
 			pair.Outer = &testbed.Outer{
 				Source: o.Source, Destination: agentAt(o.Destination), MTU: o.MTU,
-				Expect: testbed.Expectation{Hops: answers(lab.Path{Hops: o.Hops, Others: o.Others})},
+				Expect: testbed.Expectation{Hops: answers(lab.Path{Hops: o.Hops, Others: o.Others}), RoundTrip: roundTrip},
 			}
 		}
 		out.Pairs = append(out.Pairs, pair)
@@ -64,6 +65,19 @@ func settleTime(e *experiment.Experiment, path string) time.Duration {
 		}
 	}
 	return longest
+}
+
+// roundTrip is how long the delays of a path that are planted keep an answer, with nearly all of
+// their jitter.
+func roundTrip(e *experiment.Experiment, path string) (sum time.Duration) {
+	for _, p := range e.Paths {
+		for _, h := range p.Hops {
+			if p.Name == path && !p.Bypasses(h) {
+				sum += 2 * (h.Delay + 4*h.Jitter)
+			}
+		}
+	}
+	return sum
 }
 
 // limits are what a trial on a path of a scaled experiment cannot exceed.
