@@ -52,21 +52,20 @@ func onRatioAxis(c *result.Effect) bool {
 	return !c.EstimateUnbounded && c.Ratio > 0 && quantity.Finite(math.Log(c.Ratio))
 }
 
-// smallestEffect is the smallest effect that matters on the test of rows, as
-// a fraction of the baseline; 0 when the costs do not record it, or it is as
-// large as the baseline's value.
-func smallestEffect(rows []costRow, test int) float64 {
-	e := 0.0
+// tooSmall are the ratios to the baseline between which an effect does not matter on the
+// test of rows, as it is judged: of a rate up to the gain that undoes the loss. They are 1
+// when the costs do not record it, or it is as large as the baseline's value.
+func tooSmall(rows []costRow, test int) (low, high float64) {
+	low, high = 1, 1
 	for _, r := range rows {
-		x := r.cost.Margin.Fraction
-		if r.cost.LeadsWithDifference() && r.cost.ReferenceMedian > 0 {
-			x = r.cost.Margin.Amount / r.cost.ReferenceMedian
+		if x := r.cost.Margin.Fraction; r.test == test && !r.cost.LeadsWithDifference() && x > 0 && x < 1 {
+			low, high = min(low, 1-x), max(high, 1/(1-x))
 		}
-		if r.test == test && x > 0 && x < 1 {
-			e = max(e, x)
+		if x := r.cost.Margin.Amount / r.cost.ReferenceMedian; r.test == test && r.cost.LeadsWithDifference() && x > 0 && x < 1 {
+			low, high = min(low, 1-x), max(high, 1+x)
 		}
 	}
-	return e
+	return low, high
 }
 
 // costLayout places the plot for a width.
@@ -194,8 +193,8 @@ func drawCosts(m *report.Model, s *svg, rows []costRow, l costLayout) {
 func drawCostBlock(m *report.Model, s *svg, b costBlock, l costLayout, y float64) {
 	values := []float64{1 / 1.03, 1.03}
 	for _, r := range b.rows {
-		e := smallestEffect(b.rows, r.test)
-		values = append(append(values, r.ends()...), 1-e, 1+e)
+		low, high := tooSmall(b.rows, r.test)
+		values = append(append(values, r.ends()...), low, high)
 	}
 	a := logAxis(values, l.left, l.right)
 	bottom := y + b.height(l) - costAxisHeight + 4
@@ -216,15 +215,16 @@ func drawCostBlock(m *report.Model, s *svg, b costBlock, l costLayout, y float64
 	s.text((l.left+l.right)/2, bottom+32, "middle", "axis", name)
 	last := -1
 	for _, r := range b.rows {
+		low, high := tooSmall(b.rows, r.test)
 		if r.test != last {
 			y, last = y+costHeadHeight, r.test
-			costHead(m, s, r, l, smallestEffect(b.rows, r.test), y-10)
+			costHead(m, s, r, l, low < high, y-10)
 		}
 		if l.stacked { // only next to the mark: the row's text stands above it
 			drawCostGrid(s, a, ticks, y+18, y+l.rowHeight-4)
-			drawCostBand(s, a, smallestEffect(b.rows, r.test), y+18, y+l.rowHeight-4)
+			drawCostBand(s, a, low, high, y+18, y+l.rowHeight-4)
 		} else {
-			drawCostBand(s, a, smallestEffect(b.rows, r.test), y, y+l.rowHeight)
+			drawCostBand(s, a, low, high, y, y+l.rowHeight)
 		}
 		drawCost(s, a, r, l, y)
 		y += l.rowHeight
@@ -260,11 +260,11 @@ func drawCostGrid(s *svg, a axis, ticks []tick, top, bottom float64) {
 
 // drawCostBand shades effects too small to matter, with the baseline's line
 // over it.
-func drawCostBand(s *svg, a axis, effect, top, bottom float64) {
-	if effect <= 0 {
+func drawCostBand(s *svg, a axis, low, high, top, bottom float64) {
+	if low == high {
 		return
 	}
-	s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters")
+	s.rect(a.at(low), top, a.at(high)-a.at(low), bottom-top, "band", "smallest effect that matters")
 	s.line(a.at(1), top, a.at(1), bottom, "one")
 }
 
@@ -279,13 +279,13 @@ func baselineName(m *report.Model) string {
 }
 
 // costHead heads the rows of a test and says which side is worse.
-func costHead(m *report.Model, s *svg, r costRow, l costLayout, effect, y float64) {
+func costHead(m *report.Model, s *svg, r costRow, l costLayout, banded bool, y float64) {
 	t := m.Tests[r.test]
 	worse := "right of 1 is worse"
 	if t.Primary.HigherIsBetter {
 		worse = "left of 1 is worse"
 	}
-	if margin := words.Margin(t.Primary, r.cost.Margin); effect > 0 && margin != "" {
+	if margin := words.Margin(t.Primary, r.cost.Margin); banded && margin != "" {
 		worse += ", beyond ±" + margin + " it matters"
 	}
 	if l.stacked {

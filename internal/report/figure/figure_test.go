@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 func TestFigureOfHops(t *testing.T) {
@@ -221,5 +222,25 @@ func TestPairsWithoutRoundTrips(t *testing.T) {
 	}
 	if drawn := string(PairFigures(report.New(r))[0].SVG); strings.Contains(drawn, "RTT") || strings.Contains(drawn, "round-trip") || !strings.Contains(drawn, "seconds since the first start") {
 		t.Error("of no round-trip times there is a row, or the axis is missing")
+	}
+}
+
+// The shaded band of costs is what is judged as too small to matter: of a rate from the loss to
+// the gain that undoes it.
+func TestBandOfCosts(t *testing.T) {
+	for _, c := range []struct {
+		metric    string
+		margin    measurement.Margin
+		low, high float64
+	}{
+		{"goodput_bits_per_second", measurement.Margin{Fraction: 0.5}, 0.5, 2},
+		{"goodput_bits_per_second", measurement.Margin{}, 1, 1},
+		{"rtt_p50_seconds", measurement.Margin{Amount: 0.001}, 0.75, 1.25},
+		{"rtt_p50_seconds", measurement.Margin{Amount: 0.004}, 1, 1},
+	} {
+		rows := []costRow{{test: 1, cost: &result.Effect{Metric: c.metric, Margin: c.margin, ReferenceMedian: 0.004}}, {test: 0, cost: &result.Effect{Metric: c.metric, Margin: measurement.Margin{Fraction: 0.9, Amount: 0.0036}, ReferenceMedian: 0.004}}}
+		if low, high := tooSmall(rows, 1); low != c.low || high != c.high {
+			t.Errorf("%s, %+v: %g to %g, want %g to %g", c.metric, c.margin, low, high, c.low, c.high)
+		}
 	}
 }
