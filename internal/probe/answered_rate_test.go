@@ -90,7 +90,7 @@ func newPacket(l *session.Link, kind byte, size int) []byte {
 // nothing.
 func firstPort(t *testing.T, r probe.Request, l *session.Link) io.WriteCloser {
 	t.Helper()
-	conn, _, err := datagram.Open(servertest.Context(t), r, l, 0, sockets.ProbeMTU, false)
+	conn, _, err := datagram.Open(servertest.Context(t), r, l, 0, sockets.ProbeMTU, 0)
 	testutil.OK(t, err)
 	return conn
 }

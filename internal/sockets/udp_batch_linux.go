@@ -36,6 +36,8 @@ func NewPacketSender(c *Conn, size int, segments bool) (*PacketSender, error) {
 			return nil, err
 		}
 		s.most, headers = min(MaxSegments, maxUDPPayload/size), 1
+	} else {
+		_ = c.cutInto(0) // what an earlier sender asked for; a kernel without it has nothing to undo
 	}
 	s.most = max(min(s.most, 1<<20/size), 1)
 	s.buf = noise(s.most * size)

@@ -147,9 +147,9 @@ func awaitHello(w *session.ControlConn, from <-chan netip.AddrPort) (netip.AddrP
 }
 
 // Open opens a flow's UDP socket at the client and has the server connect to
-// it. With large, every other of the first packets is as large as the path takes, to learn
-// of a router that does not carry it.
-func Open(ctx context.Context, req session.Request, l *session.Link, flow int, mode sockets.FragmentMode, large bool) (*sockets.Conn, protocol.Reached, error) {
+// it. Every other of the first packets is as large as payload, in bytes, or as the path takes,
+// if that is less, to learn of a router that does not carry it.
+func Open(ctx context.Context, req session.Request, l *session.Link, flow int, mode sockets.FragmentMode, payload int) (*sockets.Conn, protocol.Reached, error) {
 	var reached protocol.Reached
 	source := req.Source
 	if !source.IsValid() {
@@ -185,8 +185,8 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 				Err: fmt.Errorf("none of %d packets got there, while TCP did: a firewall may drop UDP to %s%s", tries, req.Target, fixedPort(req, l.Ready))})
 		}
 		length := HeaderBytes
-		if large && tries%2 == 0 {
-			length = LargestPayload(conn)
+		if tries%2 == 0 {
+			length = max(length, min(payload, LargestPayload(conn)))
 		}
 		hello := make([]byte, length)
 		PutHeader(hello, l.Ready.Cookie, Hello)

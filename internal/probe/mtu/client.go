@@ -66,7 +66,7 @@ func Run(ctx context.Context, req session.Request, _ func(measurement.Progress))
 	control := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(session.HandshakeTimeout)}
 	defer func() { _ = control.Abort() }() // whatever it says, the test is over
 	defer context.AfterFunc(ctx, control.Interrupt)()
-	conn, reached, err := datagram.Open(ctx, req, l, 0, sockets.ProbeMTU, false)
+	conn, reached, err := datagram.Open(ctx, req, l, 0, sockets.ProbeMTU, 0)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,8 +138,11 @@ func (t *test) connect(ctx context.Context) error {
 
 func (t *test) prepare(ctx context.Context, f *flow, i int) (err error) {
 	spec := paced(t.req.Spec, f.Ready.MaxRateBitsPerSecond)
-	large := t.sends() && spec.PacketBytes == 0
-	f.udp, f.reached, err = datagram.Open(ctx, t.req, f.Link, i, sockets.DontFragment, large)
+	payload := 0
+	if t.sends() {
+		payload = cmp.Or(spec.PacketBytes, datagram.MaxBytes)
+	}
+	f.udp, f.reached, err = datagram.Open(ctx, t.req, f.Link, i, sockets.DontFragment, payload)
 	if err != nil {
 		return err
 	}

@@ -187,7 +187,7 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 		req := probe.Request{Spec: spec, Target: target, Token: servertest.Token}
 		l, err := session.ConnectSingle(ctx, req)
 		testutil.OK(t, err)
-		udp, reached, err := datagram.Open(ctx, req, l, 0, sockets.DontFragment, false)
+		udp, reached, err := datagram.Open(ctx, req, l, 0, sockets.DontFragment, 0)
 		testutil.OK(t, err)
 		if reached.Client != udp.LocalAddr() {
 			t.Errorf("the server saw %s, the socket is %s", reached.Client, udp.LocalAddr())

@@ -43,8 +43,10 @@ type sender struct {
 	pages *sockets.PacketPages
 	head  []byte
 	size  int
-	pace  pacer
-	start time.Time
+	// fragments says that packets are larger than the path's MTU, and are cut.
+	fragments bool
+	pace      pacer
+	start     time.Time
 	// clock is that of a server's stamps, nil at a client.
 	clock session.Clock
 	// warmup and end bound the measured time.
@@ -80,7 +82,7 @@ func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement
 	}
 	mode := sockets.DontFragment
 	if s.size > room && conn.PathMTU() > 0 {
-		mode = sockets.Fragment
+		mode, s.fragments = sockets.Fragment, true
 		s.facts = append(s.facts, fmt.Sprintf("packets of %d bytes do not fit the path's MTU of %d bytes and were sent in fragments", s.size, conn.PathMTU()))
 	}
 	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
@@ -266,7 +268,7 @@ func (s *sender) retry(err error) (stop bool, _ error) {
 		s.queueFull++
 		thread.Sleep(queueWait)
 	case errors.Is(err, sockets.ErrTick):
-	case errors.Is(err, sockets.ErrTooBig) && s.size <= datagram.LargestPayload(s.conn) && s.outgrown < maxOutgrown:
+	case errors.Is(err, sockets.ErrTooBig) && (s.fragments || s.size <= datagram.LargestPayload(s.conn)) && s.outgrown < maxOutgrown:
 		s.outgrown++
 	case errors.Is(err, sockets.ErrTooBig):
 		return true, fmt.Errorf("send packets of %d bytes: the path's MTU is now %d bytes: give a smaller packet_bytes", s.size, s.conn.PathMTU())

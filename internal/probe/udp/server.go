@@ -1,6 +1,8 @@
 package udp
 
 import (
+	"cmp"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -57,9 +59,8 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 
 func (s *server) send(w *session.ControlConn, conn *sockets.Conn, open *session.Flow, spec measurement.Spec) error {
 	cookie := open.Test.Cookie[:]
-	if spec.PacketBytes == 0 {
-		learnMTU(conn, cookie)
-	}
+	learnMTU(conn, cookie, cmp.Or(spec.PacketBytes, datagram.MaxBytes))
+	room := datagram.LargestPayload(conn)
 	// The session lasts at least as long as this connection of it.
 	sender, err := newSender(*w, conn, spec, cookie, open.Test.State.(*packetPages))
 	if err != nil {
@@ -70,7 +71,7 @@ func (s *server) send(w *session.ControlConn, conn *sockets.Conn, open *session.
 	if err != nil {
 		return err
 	}
-	if spec.PacketBytes == 0 && datagram.LargestPayload(conn) < sender.size { // a router has said so meanwhile
+	if now := datagram.LargestPayload(conn); now < room && now < sender.size { // a router has said so meanwhile
 		if sender, err = newSender(sender.control, conn, spec, cookie, open.Test.State.(*packetPages)); err != nil {
 			return err
 		}
@@ -90,10 +91,11 @@ func (s *server) send(w *session.ControlConn, conn *sockets.Conn, open *session.
 	return session.AwaitClose(&sender.control)
 }
 
-// learnMTU sends the peer one packet as large as packets are to be, so that a
-// router that does not carry it can say so before START; the peer drops it.
-func learnMTU(conn *sockets.Conn, cookie []byte) {
-	packet := make([]byte, datagram.LargestPayload(conn))
+// learnMTU sends the peer one packet as large as packets are to be, or as the path takes, if
+// that is less, so that a router that does not carry it can say so before START; the peer
+// drops it.
+func learnMTU(conn *sockets.Conn, cookie []byte, payload int) {
+	packet := make([]byte, min(payload, datagram.LargestPayload(conn)))
 	datagram.PutHeader(packet, cookie, datagram.Hello)
 	// Should it fail, so will the test, and say why.
 	_, _ = conn.Write(packet)
