@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/probe/datagram"
@@ -137,10 +138,14 @@ func (x *udpExchange) exchange(last bool) error {
 	x.sequence++
 	binary.BigEndian.PutUint32(x.request[datagram.SequenceOffset:], x.sequence)
 	x.Deadline = time.Now().Add(x.timeout)
-	if err := x.send(x.request); err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return errLost // it never left
-		}
+	err := x.send(x.request)
+	if outgrown(err) {
+		err = x.send(x.request)
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errLost // it never left
+	case err != nil:
 		return err
 	}
 	var p session.Patience
@@ -151,6 +156,8 @@ func (x *udpExchange) exchange(last bool) error {
 			if x.spin && !p.Spent(x.Deadline) {
 				continue
 			}
+		case outgrown(err):
+			return errLost
 		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		case n >= datagram.HeaderBytes:
@@ -171,6 +178,10 @@ func (x *udpExchange) exchange(last bool) error {
 		}
 	}
 }
+
+// outgrown says that a router did not carry an earlier request, which was larger than its
+// next link (ICMP). The kernel knows now, and cuts those that follow.
+func outgrown(err error) bool { return errors.Is(err, syscall.EMSGSIZE) }
 
 func (x *udpExchange) read() (n int, err error) {
 	switch {

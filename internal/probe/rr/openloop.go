@@ -382,6 +382,9 @@ func (c *udpCarrier) send(sequence uint32) error {
 
 func (c *udpCarrier) push() error {
 	_, err := c.TryWrite(c.request)
+	if outgrown(err) {
+		_, err = c.TryWrite(c.request)
+	}
 	c.full = errors.Is(err, sockets.ErrTick)
 	if c.full {
 		return nil
@@ -394,6 +397,8 @@ func (c *udpCarrier) receive(wait time.Duration) (uint32, int, error) {
 	switch {
 	case errors.Is(err, io.EOF) || err == nil && n < datagram.HeaderBytes:
 		return 0, 0, nil // somebody's empty or short packet
+	case outgrown(err):
+		return 0, 0, sockets.ErrTick
 	case err != nil:
 		return 0, 0, err
 	}
