@@ -82,7 +82,12 @@ func NoResult(g measurement.Gate) bool {
 		if f.Fatal && f.PathFailure {
 			return false
 		}
-		none = none || f.Fatal && (f.Code == measurement.FoundPairsMissing || f.Code == measurement.FoundTestFailed && session.Reason(f.Failure).Transient())
+		switch f.Code {
+		case measurement.FoundPairsMissing, measurement.FoundBedBroke:
+			none = none || f.Fatal
+		case measurement.FoundTestFailed:
+			none = none || f.Fatal && session.Reason(f.Failure).Transient()
+		}
 	}
 	return none
 }

@@ -251,6 +251,46 @@ func TestTrialsWithoutAResultAreDoneAgain(t *testing.T) {
 	}
 }
 
+// One during which an end is lost is done again as well, on the testbed that is built again.
+func TestTrialsThatLostAnEndAreDoneAgain(t *testing.T) {
+	plan := twoPathPlan(2)
+	lost := plan.Trials[0].ID
+	for _, losses := range []int{1, 5} {
+		var did []string
+		build := func(context.Context) (testbed.Testbed, error) {
+			b := &bench{plan: plan}
+			b.measure = func(p experiment.PlannedTrial) error {
+				if did = append(did, p.ID); p.ID == lost && losses >= count(did, lost) {
+					b.broken = &testbed.Fault{Err: errors.New("the agent of b is gone")}
+					return errors.New("connection lost")
+				}
+				return nil
+			}
+			return b, nil
+		}
+		first, _ := build(t.Context())
+		keeper := &runner.Memory{}
+		testutil.OK(t, runner.Run(t.Context(), runner.Options{
+			Planner: runner.Fixed(plan), Testbed: first, Build: build, Keeper: keeper,
+			SetAside: func(_ context.Context, again runner.Repeated) error {
+				if said := words.NoResult(again.NoResult); !strings.HasSuffix(said, "at the end of its block: the agent of b is gone.") {
+					t.Error(said)
+				}
+				keeper.Kept = slices.DeleteFunc(keeper.Kept, func(t measurement.Trial) bool { return t.ID == again.IDs[0] })
+				return nil
+			},
+		}))
+		want := min(losses+1, 3)
+		at := slices.IndexFunc(keeper.Kept, func(t measurement.Trial) bool { return t.ID == lost })
+		if kept := keeper.Kept[at]; kept.Attempt != want || kept.Gate.Passed != (want > losses) || kept.Gate.Broken {
+			t.Errorf("lost %d times: attempt %d, want %d: %+v", losses, kept.Attempt, want, kept.Gate)
+		}
+		if len(keeper.Kept) != len(plan.Trials) || !slices.Equal(did, endOfBlock(plan, did)) {
+			t.Errorf("kept %d of %d trials, done in the order %q", len(keeper.Kept), len(plan.Trials), did)
+		}
+	}
+}
+
 func count(all []string, one string) (n int) {
 	for _, s := range all {
 		if s == one {

@@ -247,8 +247,8 @@ const mostAttempts = 3
 // done again at the end of its block: otherwise the block lacks a partner.
 func (r *run) repeat(ctx context.Context, planned experiment.PlannedTrial, t measurement.Trial) (bool, error) {
 	planner, can := r.Planner.(repeater)
-	if !can || r.SetAside == nil || !gate.NoResult(t.Gate) || r.discarded[t.ID]+1 == mostAttempts {
-		return false, nil
+	if !can || r.SetAside == nil || !gate.NoResult(t.Gate) || r.discarded[t.ID]+1 == mostAttempts || r.fault() != nil {
+		return false, nil // where the run stops at a fault, the trial says what broke
 	}
 	if err := r.Keeper.Put(ctx, t); err != nil {
 		return false, err
