@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -93,6 +94,9 @@ func (f *Fleet) gather(ctx context.Context, e *experiment.Experiment, tell func(
 					lacking = append(lacking, r.String())
 				}
 			}
+			if others := f.others(e); len(others) > 0 {
+				lacking = append(lacking, "joined with another --label: "+names(others))
+			}
 			return nil, nil, fmt.Errorf("%w; %s; start hopbench agent --join there, as hopbench testbed join FILE says", context.Cause(ctx), strings.Join(lacking, "; "))
 		}
 	}
@@ -106,6 +110,20 @@ func (f *Fleet) ends(e *experiment.Experiment) (sources, destinations []*member,
 	// One that has both labels is a source: a machine must never be a pair with itself.
 	destinations = slices.DeleteFunc(destinations, func(m *member) bool { return slices.Contains(m.labels, f.label(e.Source)) })
 	return sources, destinations, changed
+}
+
+// others are the machines of neither end of an experiment, by their names and labels: a label
+// may be misspelled.
+func (f *Fleet) others(e *experiment.Experiment) (found []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, m := range f.members {
+		if !slices.Contains(m.labels, f.label(e.Source)) && !slices.Contains(m.labels, f.label(e.Destination)) {
+			found = append(found, fmt.Sprintf("%s (%s)", name, cmp.Or(strings.Join(m.labels, ", "), "none")))
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // label is that of the machines of an endpoint.

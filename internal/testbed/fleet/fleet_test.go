@@ -297,9 +297,10 @@ func TestTraced(t *testing.T) {
 func TestBuildFails(t *testing.T) {
 	y := newYard(t, time.Second)
 	y.machine(t, "c1", func(probe.Request) error { return errors.New("no route") })
-	y.joined(t, "c1")
+	y.agent(t, "x1", "role=sever", nil, agent.Options{Lease: time.Minute, Simulated: y.simulated("x1", 31, reaches)})
+	y.joined(t, "c1", "x1")
 	if _, err := y.Build(t.Context(), pairsOf(t, 2), nil); err == nil ||
-		!strings.Contains(err.Error(), "vm1 (role=client): 1 of 2 machines, c1; vm2 (role=server): 0 of 2 machines") {
+		!strings.Contains(err.Error(), "vm1 (role=client): 1 of 2 machines, c1; vm2 (role=server): 0 of 2 machines; joined with another --label: x1 (role=sever); start") {
 		t.Error(err)
 	}
 	y.Inventory.Broker.Wait = time.Minute
