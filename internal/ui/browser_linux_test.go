@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/event"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/testutil/browsertest"
@@ -82,6 +84,33 @@ func TestBrowserLive(t *testing.T) {
 			b.Quiet(page.URL())
 		})
 	}
+}
+
+// A trial of a second has one value, to which no line leads.
+func TestBrowserTrialsOfASecond(t *testing.T) {
+	b := browsertest.OpenTab(t)
+	s := event.NewStream()
+	page := serve(t, s)
+	begun(s)
+	for i := range 8 {
+		trial := &event.PlannedTrial{ID: fmt.Sprint("trial-", i), Block: i, Path: "peered", Test: "flows-1", Kind: measurement.TCP, Expected: 1}
+		s.Publish(event.Event{Code: event.Measured, Time: time.Date(2026, 11, 23, 12, 0, 2*i, 0, time.UTC), Trial: trial, Second: &event.Second{At: 1, Throughput: new(1e9 + 1e8*float64(i%3)), RTT: 1e-3}})
+	}
+	b.Show(900, 800, "light")
+	b.Open(page.URL())
+	b.Until(`document.querySelector("#live-rate canvas") && document.querySelector("#live-rtt canvas")`)
+	// The lines of the grid are grey.
+	const coloured = `new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(() => {
+	  const c = document.querySelector("#live-rate canvas"), p = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+	  let n = 0;
+	  for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 200 && Math.max(p[i], p[i + 1], p[i + 2]) - Math.min(p[i], p[i + 1], p[i + 2]) > 60) n++;
+	  drawn(n);
+	})))`
+	var n int
+	if b.Eval(coloured, &n); n < 8*9 {
+		t.Errorf("of 8 values %d pixels are drawn", n)
+	}
+	b.Picture("trials-of-a-second")
 }
 
 // A page whose run is killed says so.

@@ -53,8 +53,13 @@
         legend: {show: false}, cursor: {show: !this.small, drag: {x: false, y: false}}, padding: this.small ? [2, 0, 2, 0] : undefined,
         scales: {y: {range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1]}},
         axes: this.small ? [{show: false}, {show: false}] : [{...axis, space: 84, incrs: [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600], values: (u, all) => all.map(clock)}, {...axis, size: 84, space: 34, values: (u, all) => all.map(v => write(this.kind, v).replace(/\.0+\u00a0/, "\u00a0"))}],
-        series: [{}, {stroke, width: this.small ? 1.3 : 1.7, fill: this.small ? undefined : stroke + "22", spanGaps: false, points: {show: (u, i) => this.y.length < 4}}],
+        series: [{}, {stroke, width: this.small ? 1.3 : 1.7, fill: this.small ? undefined : stroke + "22", spanGaps: false, points: {show: () => this.y.length < 4, filter: (u, i, all) => all ? null : this.alone()}}],
       }, [this.x, this.y], this.place);
+    }
+    // alone are the values without a neighbour, to which no line leads: trials of a second have one each.
+    alone() {
+      const y = this.y;
+      return [...y.keys()].filter(i => y[i] != null && y[i - 1] == null && y[i + 1] == null);
     }
     fit() {
       if (this.plot && this.place.clientWidth) this.plot.setSize({width: this.place.clientWidth, height: this.place.clientHeight});
