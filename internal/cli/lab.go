@@ -144,7 +144,7 @@ change to another user, as tcpdump does, can do so only in a lab that root holds
 			}
 			node, command := splitExec(args)
 			signals := make(chan os.Signal, 1)
-			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			signal.Notify(signals, append(base.HangUp(), os.Interrupt, syscall.SIGTERM)...)
 			defer signal.Stop(signals)
 			if _, err := exec.LookPath(command[0]); err != nil && command[0] == "hopbench" {
 				if command[0], err = os.Executable(); err != nil { // nobody has to install it

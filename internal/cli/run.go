@@ -135,6 +135,7 @@ instead, with exit status 1 and a report of what was measured.`,
 			return base.Exactly("EXPERIMENT")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			base.OutliveReader()
 			if f.onFault != onFaultContinue && f.onFault != onFaultStop {
 				return base.Usage(fmt.Errorf("--on-fault %q: write %s or %s", f.onFault, onFaultContinue, onFaultStop))
 			}

@@ -82,6 +82,7 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: base.First(completeYAML),
 		RunE: func(c *cobra.Command, args []string) error {
+			base.OutliveReader() // it switches paths
 			return watched.Follow(c.Context(), &s, asJSON, "check of "+args[0], func(tell live.Steps) (err error) {
 				var e *experiment.Experiment
 				if name != "" {

@@ -30,6 +30,7 @@ nothing and contacts no end.`,
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: base.First(completeYAML),
 		RunE: func(c *cobra.Command, args []string) error {
+			base.OutliveReader()
 			return watched.Follow(c.Context(), &s, false, "restore of "+args[0], func(tell live.Steps) error {
 				return restoreTestbed(c.Context(), s, args[0], tell)
 			})

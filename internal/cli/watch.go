@@ -97,6 +97,7 @@ docs/watch.md has the details.`,
 		Args:              base.Exactly("HOST|EXPERIMENT"),
 		ValidArgsFunction: base.First(completeExperiments),
 		RunE: func(c *cobra.Command, args []string) error {
+			base.OutliveReader()
 			f, of, other := f, "a host", "experiment: "
 			if isExperiment(args[0]) {
 				of, other = "an experiment", "host: "

@@ -34,7 +34,9 @@ type Streams struct {
 
 // Execute runs one command line, args without the program's name.
 func Execute(root *cobra.Command, args []string, stdin *os.File, stdout, stderr io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	alive, gone := untilHangUp(context.Background())
+	defer gone()
+	ctx, stop := signal.NotifyContext(alive, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal asks for an orderly end; a second one ends at once.
 	context.AfterFunc(ctx, stop)
@@ -50,6 +52,42 @@ func Execute(root *cobra.Command, args []string, stdin *os.File, stdout, stderr 
 	root.SetErr(stderr)
 	return root.ExecuteContext(ctx)
 }
+
+// HangUp is the signal of a terminal that is closed, none where nohup(1) has it ignored.
+func HangUp() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return nil
+	}
+	return []os.Signal{syscall.SIGHUP}
+}
+
+// untilHangUp ends with the terminal. Of a closed one both the kernel and the shell tell, so
+// that a second signal asks for nothing more than the first.
+func untilHangUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	signals := HangUp()
+	if signals == nil {
+		return context.WithCancel(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, signals...)
+	go func() {
+		select {
+		case <-told:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(told)
+		cancel()
+	}
+}
+
+// OutliveReader keeps the process alive when nobody reads its output any more, as when
+// Ctrl-C ends the tee(1) behind it, too. What it writes then fails, and what it has under
+// way still ends in good order.
+func OutliveReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // usageError marks an error in the command line or an input file.
 type usageError struct{ error }

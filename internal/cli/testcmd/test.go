@@ -102,6 +102,9 @@ docs/test.md explains every flag and every line of the summary.`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			f := f
 			f.command = commandOf(c, args)
+			if f.out != "" { // else there is nothing to do for nobody
+				base.OutliveReader()
+			}
 			if f.blocks < 1 || f.blocks > maxTestBlocks {
 				return base.Usage(fmt.Errorf("--blocks %d: do the tests 1 to %d times", f.blocks, maxTestBlocks))
 			}
