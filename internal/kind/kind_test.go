@@ -175,6 +175,8 @@ func TestCheck(t *testing.T) {
 		{measurement.Spec{Kind: ftp, FilePath: "/x", FileCRC32: "2a"}, "file_crc32"},
 		{measurement.Spec{Kind: ftp, FilePath: "/x\n"}, "file_path"},
 		{measurement.Spec{Kind: ftp, FilePath: "/x", FileBytes: 5}, "file"},
+		{measurement.Spec{Kind: ftp, FilePath: "/x", CongestionControl: "cubic"}, "congestion_control"},
+		{measurement.Spec{Kind: ftp, FilePath: "/x", WindowBytes: 64_000}, ""},
 		{measurement.Spec{Kind: ping, Timeout: 40, Interval: 0.001}, "timeout"},
 		{measurement.Spec{Kind: ping, DSCP: 1}, "dscp"},
 	} {
