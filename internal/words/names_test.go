@@ -210,6 +210,25 @@ func TestSizeWithoutBound(t *testing.T) {
 }
 
 // From ten times as much on an effect is a multiple.
+// A table says of the repetitions what the sentence of the verdict does.
+func TestRepetitionsNeeded(t *testing.T) {
+	for _, c := range []struct {
+		e               result.Effect
+		table, sentence string
+	}{
+		{result.Effect{}, "", ""},
+		{result.Effect{RepetitionsNeeded: 34, NeededLow: 34, NeededHigh: 34}, "needs ≈ 34 blocks", "; needs about 34 blocks"},
+		{result.Effect{RepetitionsNeeded: 34, NeededLow: 15, NeededHigh: result.MaxRepetitionsNeeded}, "needs ≈ 15 blocks or more", "; needs about 15 blocks or more"},
+		{result.Effect{RepetitionsNeeded: result.MaxRepetitionsNeeded, NeededLow: 300, NeededHigh: result.MaxRepetitionsNeeded}, "needs more than 1000 blocks", "; needs more than 1000 blocks"},
+		{result.Effect{RepetitionsNeeded: result.MaxRepetitionsNeeded, Run: "a", Runs: 3}, "needs more than 1000 runs a side", "; needs more than 1000 runs a side"},
+	} {
+		plain := strings.NewReplacer(NBSP, " ").Replace
+		if table, sentence := plain(Needed(c.e)), plain(needs(c.e)); table != c.table || sentence != c.sentence {
+			t.Errorf("%q and %q, want %q and %q", table, sentence, c.table, c.sentence)
+		}
+	}
+}
+
 func TestMultiples(t *testing.T) {
 	of := func(ratio, low, high float64) result.Effect {
 		return result.Effect{

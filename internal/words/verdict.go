@@ -50,7 +50,16 @@ func Needed(e result.Effect) string {
 	if e.RepetitionsNeeded == 0 {
 		return ""
 	}
-	return "needs ≈" + NBSP + repetitions(e, e.RepetitionsNeeded)
+	return needed(e, "≈"+NBSP)
+}
+
+// needed says how many repetitions, about which an estimate is, and of the largest only that
+// they do not suffice.
+func needed(e result.Effect, about string) string {
+	if e.RepetitionsNeeded >= result.MaxRepetitionsNeeded {
+		about = "more than "
+	}
+	return "needs " + about + repetitions(e, e.RepetitionsNeeded)
 }
 
 // repetitions counts what an effect is estimated from.
@@ -126,10 +135,8 @@ func needs(e result.Effect) string {
 	switch {
 	case e.NeedsLongerTrials:
 		return "; trials of this length resolve no effect below " + amount(e, e.Resolution, false) + ": use longer trials; more blocks do not help"
-	case e.RepetitionsNeeded >= result.MaxRepetitionsNeeded:
-		return "; needs more than " + repetitions(e, result.MaxRepetitionsNeeded)
 	case e.RepetitionsNeeded > 0:
-		return "; needs about " + repetitions(e, e.RepetitionsNeeded)
+		return "; " + needed(e, "about ")
 	}
 	return ""
 }
