@@ -28,7 +28,8 @@ type Options struct {
 	Head    Head
 	Measure Measure
 	Keeper  Keeper
-	// Before are the rounds that were kept, in their order.
+	// Before are the rounds that were kept, in their order. New reads them, and keeps none:
+	// those of a year are 100 MB.
 	Before []Round
 	// Jitter is by how much of its interval a round may come later, at random: so that it
 	// does not keep step with what else happens every so often.
@@ -91,6 +92,7 @@ func New(o Options) *Watch {
 		w.bucket.left = last.Left
 		w.bucket.fill(max(o.Wall().Sub(last.Start), 0))
 	}
+	w.o.Before = nil
 	return w
 }
 
@@ -137,11 +139,11 @@ func (w *Watch) Run(ctx context.Context) (err error) {
 		w.announce(Event{Code: Stopped, Time: w.o.Wall(), Round: w.state.Last.Number, Rounds: w.state.Rounds})
 	}()
 	every := w.o.Head.Rules.Every.Duration()
-	begun := time.Now()
+	begun, goesOn := time.Now(), w.state.Last.Number > 0
 	last, lastWall := begun, w.o.Wall()
 	for slot := 0; ; slot++ {
 		due := begun.Add(time.Duration(slot) * every)
-		if slot > 0 || len(w.o.Before) > 0 {
+		if slot > 0 || goesOn {
 			due = due.Add(time.Duration(w.o.Jitter * rand.Float64() * float64(every)))
 		}
 		if !sleep(ctx, time.Until(due)) {

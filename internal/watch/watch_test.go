@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"go.uber.org/goleak"
 
@@ -495,6 +497,24 @@ func TestAWatchGoesOn(t *testing.T) {
 		}
 	}
 	if got.Rounds != 500 || got.Events[Learned] != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The rounds of years do not stay in memory for as long as a watch goes on.
+func TestRoundsBeforeAreNotHeld(t *testing.T) {
+	var w *Watch
+	p := newPath()
+	held := func() weak.Pointer[Round] {
+		rounds := []Round{p.round(), p.round()}
+		w = New(Options{Head: Head{Rules: quarter}, Before: rounds, Keeper: &memory{}})
+		return weak.Make(&rounds[0])
+	}()
+	runtime.GC()
+	if held.Value() != nil {
+		t.Error("they are held")
+	}
+	if got := w.State(); got.Last.Number != 2 {
 		t.Errorf("%+v", got)
 	}
 }
