@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -73,6 +74,10 @@ func namespaceFinding(err error) Finding {
 	switch {
 	case apply.HostSetting(apply.MaxUserNamespaces) == "0":
 		f.Remedy = fmt.Sprintf("sudo sysctl -w %s=15000", apply.MaxUserNamespaces)
+	case errors.Is(err, unix.EAGAIN):
+		f.Remedy = "raise ulimit -u, or pids.max of the control group (of a container --pids-limit)"
+	case apply.RootLacksSetfcap():
+		f.Remedy = "run it as another user, or with CAP_SETFCAP (in a container --cap-add SETFCAP)"
 	case apply.HostSetting(apply.UnprivilegedClone) == "0":
 		f.Remedy = fmt.Sprintf("sudo sysctl -w %s=1", apply.UnprivilegedClone)
 	case apply.HostSetting(apply.ApparmorRestriction) == "1":

@@ -176,14 +176,14 @@ func (l *Lab) await(ctx context.Context, b message.BuildRequest) error {
 		}
 		return nil
 	case <-l.done:
-		return l.withStderr(l.Err())
+		return l.WithStderr(l.Err())
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// withStderr adds what the lab's processes said last, once all of it is read.
-func (l *Lab) withStderr(err error) error {
+// WithStderr adds what the lab's processes said, once all of it is read.
+func (l *Lab) WithStderr(err error) error {
 	l.kill()
 	<-l.exited
 	if said := strings.TrimSpace(l.stderr.String()); said != "" {

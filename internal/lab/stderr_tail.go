@@ -5,14 +5,19 @@ import (
 	"sync"
 )
 
-// tailBytes is how much of the lab's standard error is kept.
-const tailBytes = 8 << 10
+// How much of the lab's standard error is kept: of its beginning, where Go says why it ends
+// a program before it lists what each goroutine did, and of its end.
+const (
+	headBytes = 1 << 10
+	tailBytes = 8 << 10
+)
 
-// tail keeps the last bytes of what it reads.
+// tail keeps the first and the last bytes of what it reads.
 type tail struct {
-	mu   sync.Mutex
-	kept []byte
-	done chan struct{} // closed when everything is read
+	mu         sync.Mutex
+	head, kept []byte
+	left       bool          // something between them was left out
+	done       chan struct{} // closed when everything is read
 }
 
 // tailOf reads r to its end, in the background, and closes it.
@@ -29,9 +34,11 @@ func tailOf(r io.ReadCloser) *tail {
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.kept = append(t.kept, p...)
+	n := min(len(p), headBytes-len(t.head))
+	t.head = append(t.head, p[:n]...)
+	t.kept = append(t.kept, p[n:]...)
 	if extra := len(t.kept) - tailBytes; extra > 0 {
-		t.kept = append(t.kept[:0], t.kept[extra:]...)
+		t.kept, t.left = append(t.kept[:0], t.kept[extra:]...), true
 	}
 	return len(p), nil
 }
@@ -39,5 +46,8 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(t.kept)
+	if t.left {
+		return string(t.head) + "\n…\n" + string(t.kept)
+	}
+	return string(t.head) + string(t.kept)
 }

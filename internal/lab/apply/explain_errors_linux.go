@@ -51,6 +51,8 @@ func ExplainStart(err error) error {
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("no more user or network namespaces are allowed here (%s=%s, %s=%s): raise them with sysctl%s: %w",
 			MaxUserNamespaces, HostSetting(MaxUserNamespaces), MaxNetNamespaces, HostSetting(MaxNetNamespaces), root, err)
+	case refused && RootLacksSetfcap():
+		return fmt.Errorf("root lacks CAP_SETFCAP here, without which it may not be mapped into a user namespace (user_namespaces(7)): add that capability, in a container with `--cap-add SETFCAP`, or run it as another user: %w", err)
 	case refused && HostSetting(ApparmorRestriction) == "1":
 		return fmt.Errorf("AppArmor restricts user namespaces here (%s=1): install the profile that `hopbench doctor` prints%s: %w",
 			ApparmorRestriction, root, err)
@@ -61,7 +63,23 @@ func ExplainStart(err error) error {
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("this kernel lacks user, pid or network namespaces (CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS): %w", err)
 	}
-	return fmt.Errorf("start the lab's supervisor: %w", err)
+	return fmt.Errorf("start the lab's supervisor: %w", ExplainProcess(err))
+}
+
+// RootLacksSetfcap says that this process is root without the capability that the kernel
+// wants of whoever maps user 0 into a user namespace. Others map themselves without it.
+func RootLacksSetfcap() bool {
+	var now [2]unix.CapUserData
+	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &now[0])
+	return err == nil && os.Geteuid() == 0 && now[0].Effective&(1<<unix.CAP_SETFCAP) == 0
+}
+
+// ExplainProcess names the limits that keep a process from being started.
+func ExplainProcess(err error) error {
+	if errors.Is(err, unix.EAGAIN) {
+		return fmt.Errorf("no more processes are allowed here: raise the limit of the user (ulimit -u) or of the control group (pids.max; of a container --pids-limit): %w", err)
+	}
+	return err
 }
 
 // ExplainNamespace does the same for what is refused inside of them.

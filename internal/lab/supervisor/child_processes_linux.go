@@ -109,7 +109,7 @@ func (n *childSet) fork(p program) (*child, error) {
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.argv[0], err)
+		return nil, fmt.Errorf("start %s: %w", p.argv[0], apply.ExplainProcess(err))
 	}
 	c := &child{pid: pid, ended: make(chan struct{})}
 	n.children[pid] = c

@@ -42,6 +42,10 @@ func New(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 		return nil, err
 	}
 	if err := l.connect(ctx); err != nil {
+		l.awaitDeath(ctx)
+		if broken := l.Err(); broken != nil { // says more than what could not be asked of it
+			err = l.lab.WithStderr(broken)
+		}
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

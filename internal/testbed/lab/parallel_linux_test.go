@@ -20,6 +20,22 @@ import (
 // labOf builds the lab of an experiment with these paths and a direct one.
 func labOf(t *testing.T, paths string) *Lab {
 	t.Helper()
+	e := onLabs(t, paths)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	l, err := New(ctx, e)
+	testutil.OK(t, err)
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// onLabs is an experiment, where labs can be made.
+func onLabs(t *testing.T, paths string) *experiment.Experiment {
+	t.Helper()
 	probe, err := lab.Start(t.Context(), lab.Topology{Nodes: []lab.Node{{Name: "a"}}}, lab.Options{})
 	testutil.Need(t, err == nil, fmt.Sprintf("a machine on which labs can be made: %v", err))
 	testutil.OK(t, probe.Close())
@@ -41,16 +57,7 @@ tests:
   - {name: latency, kind: rr, duration: 100ms}
 `))
 	testutil.OK(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	l, err := New(ctx, e)
-	testutil.OK(t, err)
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return e
 }
 
 // measure does one test that must succeed on the path that was built.

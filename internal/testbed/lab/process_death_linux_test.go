@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -21,5 +22,23 @@ func TestLongestPath(t *testing.T) {
 	out := l.measure(t, "long", measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01})
 	if out.Destination.ReceivedTTL != 1 {
 		t.Errorf("packets arrived with a TTL of %d", out.Destination.ReceivedTTL)
+	}
+}
+
+// An agent that ends before it listens is named, with what it said.
+func TestAgentThatEndsAtOnce(t *testing.T) {
+	e := onLabs(t, "  - name: routed\n    hops:\n      - {type: router, name: r}")
+	works := AgentCommand
+	defer func() { AgentCommand = works }()
+	AgentCommand = []string{"-test.run=^$", "-no-such-flag"}
+	l, err := New(t.Context(), e)
+	if err == nil {
+		l.Close()
+		t.Fatal("it started")
+	}
+	for _, want := range []string{"ended with status 2", "no-such-flag"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %q: %v", want, err)
+		}
 	}
 }

@@ -1,0 +1,18 @@
+package apply
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel says of too many processes that a resource is temporarily unavailable.
+func TestExplainProcess(t *testing.T) {
+	for err, want := range map[error]string{unix.EAGAIN: "ulimit -u", unix.ENOMEM: unix.ENOMEM.Error()} {
+		if said := ExplainStart(err); !strings.Contains(said.Error(), want) || !errors.Is(said, err) {
+			t.Errorf("%v is %v, want %q in it", err, said, want)
+		}
+	}
+}
