@@ -209,7 +209,6 @@ func TestSizeWithoutBound(t *testing.T) {
 	}
 }
 
-// From ten times as much on an effect is a multiple.
 // A table says of the repetitions what the sentence of the verdict does.
 func TestRepetitionsNeeded(t *testing.T) {
 	for _, c := range []struct {
@@ -229,6 +228,7 @@ func TestRepetitionsNeeded(t *testing.T) {
 	}
 }
 
+// From ten times as much on an effect is a multiple.
 func TestMultiples(t *testing.T) {
 	of := func(ratio, low, high float64) result.Effect {
 		return result.Effect{
