@@ -56,6 +56,9 @@ func labUpCommand(s base.Streams) *cobra.Command {
 				return err
 			}
 			name := cmp.Or(name, e.Name)
+			if err := lab.CheckName(name); err != nil {
+				return base.Usage(err)
+			}
 			return watched.Follow(c.Context(), &s, false, "lab "+name, func(tell live.Steps) error {
 				return holdLab(c.Context(), s, e, name, tell)
 			})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +26,17 @@ type publication struct {
 	mu      sync.Mutex
 	clients map[*net.UnixConn]bool
 	closed  bool
+}
+
+// publishedName is a name without a slash, and short enough for a socket's path.
+var publishedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName says why a lab cannot be published under a name.
+func CheckName(name string) error {
+	if !publishedName.MatchString(name) {
+		return fmt.Errorf("%q cannot name a lab: use letters, digits, '.', '_' and '-', at most 64", name)
+	}
+	return nil
 }
 
 // Publish makes the lab known under a name to other processes of this user in the

@@ -7,23 +7,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/lab/message"
 	"golang.org/x/sys/unix"
 )
-
-// publishedName is a name without a slash, and short enough for a socket's path.
-var publishedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-func checkName(name string) error {
-	if !publishedName.MatchString(name) {
-		return fmt.Errorf("%q cannot name a lab: use letters, digits, '.', '_' and '-', at most 64", name)
-	}
-	return nil
-}
 
 // socketIn is where a lab of a name listens.
 func socketIn(folder, name string) *net.UnixAddr {
@@ -124,7 +113,7 @@ func living(folder string) ([]string, error) {
 
 // listen makes the socket of a lab in the first folder that will do.
 func listen(name string) (*net.UnixListener, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	var refused []error
@@ -172,7 +161,7 @@ func Running() ([]string, error) {
 
 // join connects to a published lab.
 func join(name string) (*message.Conn, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	for _, folder := range folders() {
