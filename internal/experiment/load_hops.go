@@ -25,7 +25,7 @@ func (l *loader) combinations(e *Experiment) {
 		l.lifetime(f, e.Paths[i], e)
 		l.balanced(f, e.Paths[i], e)
 		for j := range f.Hops {
-			l.flowLimit(&f.Hops[j], e)
+			l.flowLimit(&f.Hops[j], e.Paths[i].Tunnel, e)
 		}
 	}
 }
@@ -146,13 +146,21 @@ func (l *loader) sameBypass(i int, e *Experiment) {
 }
 
 // flowLimit refuses tests of more flows than a gateway lets pass: some of them
-// would never be made. Of a crr test the failures are the result.
-func (l *loader) flowLimit(h *FileHop, e *Experiment) {
+// would never be made. Of a crr test the failures are the result. Below VXLAN each direction
+// of a flow is one, below WireGuard all flows of a pair are.
+func (l *loader) flowLimit(h *FileHop, tunnel *Tunnel, e *Experiment) {
 	if h.FlowLimit == 0 || l.Stored {
 		return
 	}
 	for _, t := range e.Tests {
-		if flows := kind.TrackedFlows(t.Spec) * max(e.Pairs, 1); flows > h.FlowLimit {
+		flows := kind.TrackedFlows(t.Spec) * max(e.Pairs, 1)
+		switch {
+		case tunnel != nil && tunnel.Type == VXLAN:
+			flows *= 2
+		case tunnel != nil && tunnel.Type == WireGuard:
+			flows = max(e.Pairs, 1)
+		}
+		if flows > h.FlowLimit {
 			l.Wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
 				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // What the kernel holds, in the words of nft, is what was asked for: of every type of hop
@@ -332,6 +333,34 @@ func TestGatewayLimitsFlows(t *testing.T) {
 	}, func() string { return "new flows do not take the place of those that ended" })
 	if text, code := output(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "1", "-t", "1", "-I", source, path.Destination.String()); code == 0 || strings.Contains(text, "exceeded") {
 		t.Errorf("the gateway answered:\n%s", text)
+	}
+}
+
+// The flows of a trial count in no other: those over UDP would for minutes.
+func TestGatewayForgetsFlows(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	needProgram(t, "ping")
+	const limit = 40 // of which the kernel takes but some from its list for each new flow
+	l, path := through(t, fmt.Sprintf("{type: vnet-gateway, name: gw, flow_limit: %d}", limit), "{type: link}")
+	node, source := path.SourceNode, path.Source.String()
+	pings := func(n int) (answered int) {
+		for range n { // each is a flow for half a minute
+			if _, code := output(t, l, node, "ping", "-n", "-c", "1", "-W", "1", "-I", source, path.Destination.String()); code == 0 {
+				answered++
+			}
+		}
+		return answered
+	}
+	if n := pings(limit + 1); n != limit {
+		t.Errorf("%d pings passed a limit of %d", n, limit)
+	}
+	testutil.OK(t, l.ForgetFlows(t.Context(), []string{"tested/gw"}))
+	clients := run(t, l, node, "connect", source, target(path), "60", "4s")
+	if line, want := clients.line(t), fmt.Sprintf("%d connected: ", limit); !strings.HasPrefix(line, want) {
+		t.Errorf("of 60 connections through a limit of %d that forgot: %s", limit, line)
+	}
+	if pings(1) > 0 {
+		t.Error("a ping passed the limit that is reached again")
 	}
 }
 

@@ -46,6 +46,14 @@ func (l *Lab) Scale(ctx context.Context, p Path, hop string, instances int) erro
 	return nil
 }
 
+// ForgetFlows has the limits of flows of nodes begin to count anew.
+func (l *Lab) ForgetFlows(ctx context.Context, nodes []string) error {
+	if _, err := l.request(ctx, message.Forget, nodes, nil, nil); err != nil {
+		return fmt.Errorf("forget the flows of earlier trials: %w", err)
+	}
+	return nil
+}
+
 // OuterPorts looks for some 20 ms at what a tunnel sends in its source node and
 // returns the UDP source ports that it saw, in ascending order: those that a
 // balancer on the way tells flows apart by.

@@ -246,17 +246,17 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 	t.failed = make([]error, len(t.sources))
 	ctx, release := whileUp(ctx, bed, w.Path)
 	defer release()
-	outer := t.traceOuter(ctx)
-	if err := t.onlyPairFailed(); err != nil {
-		_, f, _ := failed(measurement.FoundTraceFailed, err)
-		f.Why.Outer = true
-		return measurement.Outcome{}, f, err
-	}
 	observer, _ := bed.(testbed.Observer)
 	if observer != nil {
 		if err := observer.Reset(ctx, w.Path); err != nil {
 			return failed(measurement.FoundPathFailed, err)
 		}
+	}
+	outer := t.traceOuter(ctx)
+	if err := t.onlyPairFailed(); err != nil {
+		_, f, _ := failed(measurement.FoundTraceFailed, err)
+		f.Why.Outer = true
+		return measurement.Outcome{}, f, err
 	}
 	seen := t.traces(ctx)
 	if err := t.onlyPairFailed(); err != nil {

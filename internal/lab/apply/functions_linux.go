@@ -34,6 +34,18 @@ func (n namespace) TrySysctl(key, value string) error {
 	return n.setSysctl(plan.SetSysctl{Node: n.spec.Name, Key: key, Value: value, Optional: true})
 }
 
+// ForgetFlows has a limit of flows begin to count anew, if the node has one.
+func (n *Node) ForgetFlows() error {
+	table := n.spec.Functions.Filter
+	if table == nil {
+		return nil
+	}
+	if err := table.ForgetFlows(namespace{n, nil}); err != nil {
+		return fmt.Errorf("node %s: %w", n.spec.Name, err)
+	}
+	return nil
+}
+
 // Rescale has the node spread new flows over the first active of its ways. It is for
 // one goroutine at a time.
 func (n *Node) Rescale(active int) error {

@@ -21,6 +21,13 @@ const (
 	ConnectionMax   = "net.netfilter.nf_conntrack_max"
 )
 
+// Names of the table and of two of its chains.
+const (
+	tableName    = "hopbench"
+	refuseChain  = "refuse"
+	forwardChain = "forward"
+)
+
 var _ Applier = Table{}
 
 // Apply puts the packet filter in place. It counts what it dropped, and the
@@ -68,6 +75,25 @@ func (a *Applied) count(_ uint64, s *measurement.HopSample) error {
 	return nil
 }
 
+// ForgetFlows has a limit that is in force begin to count anew: the kernel remembers flows over
+// UDP for minutes, and takes those that it has forgotten from the limit's list a few at a time.
+func (t Table) ForgetFlows(n Namespace) error {
+	if t.FlowLimit == 0 {
+		return nil
+	}
+	if err := n.Within(forgetFlows); err != nil {
+		return err
+	}
+	conn, err := dial(n.Descriptor())
+	if err != nil {
+		return err
+	}
+	b := builder{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName}}
+	b.refuse = &nftables.Chain{Name: refuseChain, Table: b.table}
+	conn.FlushChain(&nftables.Chain{Name: forwardChain, Table: b.table})
+	return errors.Join(b.forward(t, nil), conn.commit(), conn.CloseLasting())
+}
+
 // Applied is a table that is in force. Its methods may be used by one goroutine
 // at a time.
 type Applied struct {
@@ -87,7 +113,7 @@ func Apply(netns int, t Table) (*Applied, error) {
 	if err != nil {
 		return nil, explain(err, missing(netns, t))
 	}
-	a := &Applied{builder: builder{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hopbench"}}}
+	a := &Applied{builder: builder{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName}}}
 	if err := a.build(t); err != nil {
 		return nil, errors.Join(explain(err, missing(netns, t)), conn.CloseLasting())
 	}

@@ -45,7 +45,7 @@ type builder struct {
 func (b *builder) build(t Table) error {
 	b.conn.AddTable(b.table)
 	if t.drops() {
-		b.refuse = b.chain("refuse")
+		b.refuse = b.chain(refuseChain)
 		b.rule(b.refuse, &expr.Counter{}, drop)
 	}
 	var rules []*nftables.Chain
@@ -97,7 +97,7 @@ func (b *builder) forward(t Table, rules []*nftables.Chain) error {
 	if t.Firewall != nil {
 		policy = nftables.ChainPolicyDrop
 	}
-	forward := b.base("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, policy)
+	forward := b.base(forwardChain, nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, policy)
 	refuse := &expr.Verdict{Kind: expr.VerdictGoto, Chain: b.refuse.Name}
 	if f := t.Firewall; f != nil {
 		known := expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
@@ -241,7 +241,7 @@ type Feature struct {
 // Features lists what tables need, the one that all others build on first.
 func Features() []Feature {
 	forward := func(b *builder) *nftables.Chain {
-		return b.base("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept)
+		return b.base(forwardChain, nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept)
 	}
 	return []Feature{
 		{

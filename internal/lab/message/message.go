@@ -38,6 +38,7 @@ const (
 	Alerts     Verb = "alerts"      // name of an idps's node → []idps.AlertRecord; likewise
 	Paths      Verb = "paths"       // → []SwitchedPath
 	Scale      Verb = "scale"       // ScaleRequest
+	Forget     Verb = "forget"      // names of nodes
 	Watch      Verb = "watch"       // WatchRequest
 	Count      Verb = "counters"    // topology.Selection → Counters; a link's process answers with LinkCounters
 	Switch     Verb = "switch"      // name of the path whose state to bring about

@@ -48,6 +48,20 @@ func (s *supervisor) scale(r message.ScaleRequest) error {
 	return nil
 }
 
+// forget makes limits of flows in nodes count anew.
+func (s *supervisor) forget(nodes []string) error {
+	for _, name := range nodes {
+		n, err := s.builder.Node(name)
+		if err == nil {
+			err = n.ForgetFlows()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // switchTo replaces the routes that the state of a path is about. There is a
 // route at any moment, and the kernel has connections look for theirs again.
 func (s *supervisor) switchTo(path string) error {

@@ -78,6 +78,7 @@ func (s *supervisor) serve() error {
 		message.Mode:       s.setMode,
 		message.Alerts:     s.alerts,
 		message.Scale:      message.Do(s.scale),
+		message.Forget:     message.Do(s.forget),
 		message.Watch:      message.Do(s.watch),
 		message.Count:      message.Handle(s.counters),
 		message.Switch:     message.Do(s.switchTo),

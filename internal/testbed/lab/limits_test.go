@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
 )
 
 // What stands side by side carries its rate several times.
@@ -50,6 +52,24 @@ func TestRoundTripOfDelays(t *testing.T) {
 	for path, want := range map[string]time.Duration{"p": 4200 * time.Millisecond, "v": 1400 * time.Millisecond} {
 		if got := roundTrip(e, path); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
+
+// Only hops with a limit that a path crosses have flows to forget.
+func TestLimitedNodes(t *testing.T) {
+	hops := []experiment.Hop{{Type: experiment.VNetGateway, Name: "gw", FlowLimit: 9}, {Type: experiment.VNetGateway, Name: "open"}}
+	e := &experiment.Experiment{Paths: []experiment.Path{{Name: "p", Hops: hops}, {Name: "v", VariantOf: "p", Bypass: []string{"gw"}, Hops: hops}}}
+	open := lab.HopNode{Hop: "open", Node: "p/open"}
+	for _, test := range []struct {
+		path lab.Path
+		want []string
+	}{
+		{lab.Path{Name: "p", HopNodes: []lab.HopNode{{Hop: "gw", Node: "p/gw"}, open}}, []string{"p/gw"}},
+		{lab.Path{Name: "v", HopNodes: []lab.HopNode{open}}, nil},
+	} {
+		if got := limitedNodes(e, test.path); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.path.Name, got, test.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -22,13 +23,30 @@ type observation struct {
 	tunnel *tunnelWatch
 }
 
-// Reset brings the hops of a path back to the instances that a trial begins with.
+// Reset brings the hops of a path back to the instances that a trial begins with, and has them
+// forget the flows of earlier trials where these count.
 func (l *Lab) Reset(ctx context.Context, name string) error {
 	path, err := l.laid(name)
 	if err != nil {
 		return err
 	}
+	if nodes := limitedNodes(l.e, path); len(nodes) > 0 {
+		if err := l.lab.ForgetFlows(ctx, nodes); err != nil {
+			return err
+		}
+	}
 	return shrink(ctx, path.ScaleOuts, l.scale(path))
+}
+
+// limitedNodes are those of a path's hops that let only so many flows pass.
+func limitedNodes(e *experiment.Experiment, path lab.Path) (nodes []string) {
+	i := slices.IndexFunc(e.Paths, func(p experiment.Path) bool { return p.Name == path.Name })
+	for _, n := range path.HopNodes {
+		if slices.ContainsFunc(e.Paths[i].Hops, func(h experiment.Hop) bool { return h.FlowLimit > 0 && h.Label() == n.Hop }) {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	return nodes
 }
 
 // Observe has the hops of a path grow and reads their counters.
