@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,7 +83,7 @@ func (m *Model) limits() (full, short []string) {
 		of := l.path + ", " + words.List(l.tests) + ": "
 		brief := l.sentence
 		if strings.Contains(brief, "; ") { // without, what follows a colon is the answer
-			brief = firstWords(brief)
+			brief = words.FirstWords(brief)
 		}
 		full, short = append(full, of+l.sentence), append(short, of+brief)
 	}
@@ -117,6 +118,9 @@ func (m *Model) furtherMetrics() string {
 	return strings.Join(parts, "; ")
 }
 
+// flowNumber is the flow that failed first, which differs between trials that failed alike.
+var flowNumber = regexp.MustCompile(`^flow \d+ of \d+: `)
+
 // excludedText counts the excluded and the broken trials by the first words of their reasons.
 func (m *Model) excludedText() string {
 	if len(m.Excluded) == 0 {
@@ -124,8 +128,11 @@ func (m *Model) excludedText() string {
 	}
 	counts := map[string]int{}
 	var kinds []string
-	for _, e := range m.Excluded {
-		kind := firstWords(e.Reason)
+	for i := range m.Run.Trials {
+		if m.Run.Trials[i].Gate.Passed {
+			continue
+		}
+		kind := flowNumber.ReplaceAllString(typeset.Sentence(words.BriefFindings(m.Run.Trials[i].Gate)), "a flow: ")
 		if counts[kind]++; counts[kind] == 1 {
 			kinds = append(kinds, kind)
 		}
@@ -144,13 +151,5 @@ func (m *Model) excludedText() string {
 
 // remarks are the facts of all trials, by their first words.
 func (m *Model) remarks() []string {
-	return m.countFacts(func(*measurement.Trial) bool { return true }, firstWords)
-}
-
-// firstWords is a sentence up to what explains it.
-func firstWords(text string) string {
-	for _, end := range []string{": ", "; "} {
-		text, _, _ = strings.Cut(text, end)
-	}
-	return strings.TrimSuffix(text, ".")
+	return m.countFacts(func(*measurement.Trial) bool { return true }, words.FirstWords)
 }

@@ -31,6 +31,28 @@ func TestReasonsOfExcludedTrials(t *testing.T) {
 	}
 }
 
+// What failed is not all of a reason: "connect to 10.0.0.1:5201" does not say why.
+func TestReasonsOfFailedTests(t *testing.T) {
+	failed := func(failure, text string) measurement.Finding {
+		return measurement.Finding{Code: measurement.FoundTestFailed, Fatal: true, Failure: failure, Text: text}
+	}
+	for want, findings := range map[string][]measurement.Finding{
+		"1 of 1 trial: connect to 10.0.0.1:5201: refused": {failed("refused", "connect to 10.0.0.1:5201: refused: dial tcp 10.0.0.1:5201: connect: connection refused")},
+		"2 of 2 trials: a flow: vanished":                 {failed("vanished", "flow 1 of 8: vanished: broken pipe"), failed("vanished", "flow 3 of 8: vanished: EOF")},
+		"1 of 1 trial: no memory":                         {failed("", "no memory: 1 GB")},
+		"1 of 1 trial: under load: no answer came back":   {{Code: measurement.FoundNoAnswers, Fatal: true, Part: "loaded"}},
+	} {
+		r := &result.Result{}
+		for i, f := range findings {
+			warning := measurement.Finding{Code: measurement.FoundText, Text: "a warning"}
+			r.Trials = append(r.Trials, measurement.Trial{ID: fmt.Sprint(i), Gate: measurement.Gate{Findings: []measurement.Finding{warning, f}}})
+		}
+		if got := New(r).excludedText(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // A run that is compared, and one of an index, tell what the path broke from what is excluded.
 func TestBrokenTrialsAreCountedApart(t *testing.T) {
 	r := &result.Result{Planned: 4, Trials: []measurement.Trial{{Gate: measurement.Gate{Passed: true}}, {Gate: measurement.Gate{Broken: true}}, {Gate: measurement.Gate{Broken: true}}, {}}}

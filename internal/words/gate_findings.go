@@ -185,6 +185,29 @@ func Findings(g measurement.Gate, fatal bool) string {
 	return strings.Join(out, "; ")
 }
 
+// BriefFindings is the first of the fatal findings in few words: what failed and for which
+// reason, without the error of the system.
+func BriefFindings(g measurement.Gate) string {
+	i := slices.IndexFunc(g.Findings, func(f finding) bool { return f.Fatal })
+	if i < 0 {
+		return Findings(g, true)
+	}
+	f := g.Findings[i]
+	text, failure := Finding(f), ": "+f.Failure
+	if at := strings.Index(text, failure+": "); f.Failure != "" && at >= 0 {
+		return text[:at+len(failure)]
+	}
+	return part(f) + FirstWords(strings.TrimPrefix(text, part(f)))
+}
+
+// FirstWords is a sentence up to what explains it.
+func FirstWords(text string) string {
+	for _, end := range []string{": ", "; "} {
+		text, _, _ = strings.Cut(text, end)
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
 // Finding writes what a gate found as a sentence.
 func Finding(f measurement.Finding) string {
 	switch {
