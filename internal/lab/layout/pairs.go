@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -133,6 +134,19 @@ func (w *pathBuilder) attach(first int, source, destination topology.End) error 
 	w.path = w.path.Of(0)
 	w.path.Pairs = pairs
 	return nil
+}
+
+// widenAccess has the links of hosts to an access node carry what a bypass does that begins or
+// ends there: they have the MTU of the link that it passes by.
+func (w *pathBuilder) widenAccess(bypass topology.Link) {
+	mtu := func(l topology.Link) int { return cmp.Or(l.MTU, topology.DefaultMTU) }
+	for i := range w.topology.Links {
+		l := &w.topology.Links[i]
+		joins := l.B.Node == bypass.A.Node || l.A.Node == bypass.B.Node
+		if joins && l.Aggregate.IsValid() && mtu(*l) < mtu(bypass) {
+			l.MTU = bypass.MTU
+		}
+	}
 }
 
 // allowed are the pairs of addresses between which a hop lets packets through

@@ -116,6 +116,42 @@ func TestMetersOfBypasses(t *testing.T) {
 }
 
 // Each pair has a tunnel of its own, between its two hosts alone.
+// The link of a host carries what the widest way behind its access node does, whichever hops are
+// bypassed.
+func TestAccessIsAsWideAsBypasses(t *testing.T) {
+	narrow := experiment.Hop{Type: experiment.Router, Name: "narrow", MTU: 1400}
+	wide := experiment.Hop{Type: experiment.Link, MTU: 9000}
+	oneWay := narrow
+	oneWay.OneWay = true
+	for name, test := range map[string]struct {
+		hops                []experiment.Hop
+		bypass              []string
+		source, destination int // 0 for 1500
+	}{
+		"nothing is bypassed": {[]experiment.Hop{narrow}, nil, 0, 1400},
+		"the last hop is":     {[]experiment.Hop{narrow}, []string{"narrow"}, 0, 0},
+		"by the way back":     {[]experiment.Hop{oneWay}, nil, 0, 0},
+		"on a wide path":      {[]experiment.Hop{wide, {Type: experiment.Router, Name: "first"}, {Type: experiment.Link, MTU: 1300}}, []string{"first"}, 9000, 1300},
+	} {
+		e := labtest.Pairs(2)
+		e.Paths[1].Hops = test.hops
+		if test.bypass != nil {
+			e.Paths = append(e.Paths, experiment.Path{Name: "past", VariantOf: e.Paths[1].Name, Bypass: test.bypass, Hops: test.hops})
+		}
+		built, _, err := FromExperiment(e)
+		testutil.OK(t, err)
+		for _, l := range built.Links {
+			want := test.source
+			if l.A.Node == "fleet/server-access" {
+				want = test.destination
+			}
+			if l.Aggregate.IsValid() && strings.Contains(l.A.Node+l.B.Node, "fleet/") && l.MTU != want {
+				t.Errorf("%s: %s has an MTU of %d, want %d", name, l.Name(), l.MTU, want)
+			}
+		}
+	}
+}
+
 func TestPlanOfPairsWithTunnels(t *testing.T) {
 	built, paths, err := FromExperiment(labtest.PairsInTunnels())
 	testutil.OK(t, err)

@@ -238,6 +238,7 @@ func (all *variants) bypass(r hopRange) error {
 	}
 	if severalPairs {
 		meter(&link)
+		all.widenAccess(link)
 	}
 	for i := range all.pathBuilder.path.HopNodes {
 		all.pathBuilder.path.HopNodes[i].noteBypass(link, severalPairs)
