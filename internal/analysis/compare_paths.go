@@ -50,11 +50,11 @@ type costEstimate struct {
 	// trials' spread makes, without their resolution.
 	interval, spreading *statistics.Interval
 	resolution          resolution
-	// zeroUnbounded says that a share was zero in trials that are too few, or looked at too
-	// little, to bound it.
-	zeroUnbounded bool
-	// unseen is how many shares that were zero may have made the effect as large, each
-	// with a bound of its own.
+	// zeros says that a share was zero in every trial. looked is of how many packets, requests
+	// or connections at least, 0 where nobody knows, and unseen how many such shares may have
+	// made the effect as large, each with a bound of its own.
+	zeros      bool
+	looked     float64
 	unseen     int
 	familySize int
 	alpha      float64

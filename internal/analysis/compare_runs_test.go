@@ -499,3 +499,50 @@ func TestRunsOfOtherSettingsKnowLess(t *testing.T) {
 		}
 	}
 }
+
+// Few blocks ask for as many more as it takes to bound a share that was zero in all of them; a
+// run of one block takes the spread from the other.
+func TestBlocksAskedForByFew(t *testing.T) {
+	run := func(blocks int, packets float64) *result.Result {
+		r := &result.Result{Paths: pathsNamed("direct", "hop"), Tests: []result.TestInfo{udp}}
+		for i, p := range r.Paths {
+			trials := trialsOf(p.Name, "udp", "loss_fraction", make([]float64, blocks)...)
+			for k, rate := range around(1e9, 0.2, blocks, 3*i) {
+				trials[k].Metrics[goodput] = rate
+				if packets > 0 {
+					trials[k].Metrics["received_packets_per_second"] = packets
+				}
+			}
+			r.Trials = append(r.Trials, trials...)
+		}
+		return r
+	}
+	within := func(blocks int, packets float64) result.Effect {
+		r := run(blocks, packets)
+		return costOf(t, Analyse(r.Trials, r.Tests, r.Paths, Options{}), "loss_fraction")
+	}
+	between := func(metric string, before, after int, packets float64) result.Effect {
+		changes, _ := CompareRuns(Side{"A", []*result.Result{run(before, packets)}}, []Side{{"B", []*result.Result{run(after, packets)}}}, DefaultOptions())
+		return costOf(t, Analysis{Costs: changes}, metric)
+	}
+	const lots, few = 100_000, 345
+	for name, c := range map[string]struct {
+		got  result.Effect
+		need int
+	}{
+		"few packets":               {within(3, few), 24},
+		"six blocks of few":         {within(6, few), 24},
+		"many packets":              {within(3, lots), 6},
+		"packets unknown":           {within(3, 0), 6},
+		"ten blocks unknown":        {within(10, 0), 0},
+		"few packets of runs":       {between("loss_fraction", 10, 3, few), 45},
+		"many packets of runs":      {between("loss_fraction", 10, 3, lots), 6},
+		"unknown of runs":           {between("loss_fraction", 10, 10, 0), 0},
+		"a spread of one side":      {between(goodput, 10, 1, lots), 63},
+		"neither side has a spread": {between(goodput, 1, 1, lots), 5},
+	} {
+		if c.got.RepetitionsNeeded != c.need || c.got.NeededLow != c.got.NeededHigh && c.got.Run == "" {
+			t.Errorf("%s: %d blocks, want %d: %s", name, c.got.RepetitionsNeeded, c.need, said(c.got))
+		}
+	}
+}

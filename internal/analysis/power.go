@@ -14,7 +14,7 @@ import (
 // stayed: either to show an effect against the strictest step of the family, or to show
 // that it is smaller than what matters. docs/methodology.md has the formula.
 func (c *costEstimate) blocksNeeded() int {
-	if c.n < 2 {
+	if c.n < 2 && len(c.effects) < 3 { // of two samples one may show the spread of both
 		return c.fewestBlocks()
 	}
 	return c.more(c.resolving()(c.estimate, c.spread()))
@@ -57,7 +57,7 @@ const rangeSteps = 20
 // spread as χ² of n − 1 degrees of freedom and the effect around its estimate, as
 // of normal noise. With one block the spread is unknown and there is no range.
 func (c *costEstimate) neededRange() (low, high int) {
-	if c.unpaired || c.LookedAt > 0 || c.n < 2 || len(bounded(c.effects)) < c.n {
+	if c.unpaired || c.zeros || c.n < 2 || len(bounded(c.effects)) < c.n {
 		return 0, 0
 	}
 	spread, degrees, need := c.spread(), float64(c.n-1), c.resolving()

@@ -57,16 +57,18 @@ func (c *costEstimate) hidden() bool {
 }
 
 // repetitionsNeeded is blocksNeeded where more blocks, or runs, can help: against trials
-// that break they do only as far as a claim takes them, against a share that was zero in
-// all runs no more of them do.
+// that break they do only as far as a claim takes them, as against a share that was zero of
+// nobody knows how much, and against one that was zero in all runs no more of them do.
 func (c *costEstimate) repetitionsNeeded() int {
 	switch broke := len(bounded(c.effects)) < len(c.effects); {
-	case c.tooFew() && (broke || c.hidden()):
-		return c.fewestBlocks()
-	case broke, (c.LookedAt > 0 || c.zeroUnbounded) && c.Runs > 0: // the bound is that of one run
+	case c.zeros && c.Runs > 0: // the bound is that of one run
 		return 0
-	case c.LookedAt > 0:
-		return wholeBlocks(math.Max(zeroBlocks(c.upper/float64(c.unseen), c.LookedAt, c.alpha), float64(c.n+1)))
+	case c.zeros && c.looked > 0:
+		return c.more(math.Max(zeroBlocks(c.upper/float64(c.unseen), c.looked, c.alpha), float64(c.fewestBlocks())))
+	case c.tooFew() && (broke || c.zeros || c.hidden()):
+		return c.fewestBlocks()
+	case broke, c.zeros:
+		return 0
 	}
 	return c.blocksNeeded()
 }

@@ -37,7 +37,11 @@ func zeroBlocks(limit, looked, alpha float64) float64 {
 // that was not seen would make the effect smaller or larger. Where nobody knows how much,
 // it has none.
 func (c *costEstimate) ofZeroCounts(n int, lows, highs []float64, values ...[]float64) {
-	if c.interval == nil || slices.ContainsFunc(slices.Concat(values...), func(v float64) bool { return v != 0 }) {
+	if slices.ContainsFunc(slices.Concat(values...), func(v float64) bool { return v != 0 }) {
+		return
+	}
+	c.zeros, c.looked, c.unseen = true, min(slices.Min(lows), slices.Min(highs)), max(len(lows), len(highs))
+	if c.interval == nil {
 		return
 	}
 	bound := func(looked []float64) (sum float64) {
@@ -47,14 +51,14 @@ func (c *costEstimate) ofZeroCounts(n int, lows, highs []float64, values ...[]fl
 		return sum
 	}
 	low, high := -bound(lows), bound(highs)
+	c.resolution = resolution{} // the bound has it
 	if math.IsInf(low, 0) || math.IsInf(high, 0) {
-		c.zeroUnbounded = true
 		c.interval, c.spreading, c.Coverage, c.DifferenceLow, c.DifferenceHigh = nil, nil, 0, nil, nil
 		return
 	}
-	c.LookedAt, c.unseen = min(slices.Min(lows), slices.Min(highs)), max(len(lows), len(highs))
+	c.LookedAt = c.looked
 	c.interval.Low, c.interval.High, c.interval.Coverage = low, high, 1-c.alpha
-	c.spreading, c.resolution = c.interval, resolution{} // the bound has it
+	c.spreading = c.interval
 	c.DifferenceLow, c.DifferenceHigh, c.Coverage = &low, &high, 1-c.alpha
 }
 
