@@ -99,6 +99,10 @@ func Start(o Options) (*Broker, error) {
 	if !s.ReadyForConnections(startTime) {
 		return nil, errors.Join(fmt.Errorf("the broker does not listen at %v after %v", o.Listen, startTime), b.Close())
 	}
+	// Streams in memory put nothing there, and a coordinator that is killed must leave nothing.
+	if err := os.RemoveAll(folder); err != nil {
+		return nil, errors.Join(fmt.Errorf("remove the broker's folder: %w", err), b.Close())
+	}
 	return b, nil
 }
 

@@ -46,6 +46,12 @@ func TestDiskIsFull(t *testing.T) {
 		testutil.OK(t, err)
 		_, err = js.Publish("hopbench.run.seat.1", make([]byte, 16<<10))
 		testutil.OK(t, err)
+		// A coordinator that is killed now leaves nothing there.
+		left, err := filepath.Glob(filepath.Join(disk, "hopbench-*"))
+		testutil.OK(t, err)
+		if len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
 		conn.Close()
 		<-ended
 		testutil.OK(t, b.Close())
