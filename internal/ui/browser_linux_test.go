@@ -169,6 +169,18 @@ func TestBrowserLibrary(t *testing.T) {
 				t.Errorf("%d wide, after %s, beyond the edge are %q", width, step.do, wide)
 			}
 		}
+		b.Open(page.URL())
+		b.Until(`document.querySelector(".library tbody td")`)
+		var lines int
+		// A line that begins within the time has a rectangle of its own.
+		const ofTheTime = `(() => {
+		  const at = document.querySelector(".library tbody td").firstChild, time = document.createRange();
+		  time.setStart(at, at.length - "15:04:05".length); time.setEnd(at, at.length);
+		  return time.getClientRects().length;
+		})()`
+		if b.Eval(ofTheTime, &lines); lines != 1 {
+			t.Errorf("%d wide, the time of a run is broken into %d lines", width, lines)
+		}
 		b.Open(page.URL() + "compare?reference=a1&run=b2")
 		b.Until(`document.querySelector("h1")?.textContent == "routing"`)
 	}
