@@ -174,6 +174,9 @@ func watchRound(r watch.Round) string {
 	for _, p := range r.Points {
 		parts = append(parts, WatchedSeries(p.Series)+" "+WatchedValue(p.Series, p.Value))
 	}
+	if r.Route != nil {
+		parts = append(parts, "route of "+quantity.Count(len(r.Route), "hop"))
+	}
 	for _, f := range r.Failed {
 		if f.Test != "" {
 			parts = append(parts, failing(f)+" failed")
