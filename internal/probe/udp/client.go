@@ -148,7 +148,9 @@ func (t *test) prepare(ctx context.Context, f *flow, i int) (err error) {
 	}
 	w := session.ControlConn{Conn: f.Conn, Deadline: time.Now().Add(session.StartTimeout)}
 	if t.sends() {
-		f.send, err = newSender(w, f.udp, spec, f.Ready.Cookie, &t.pages)
+		if f.send, err = newSender(w, f.udp, spec, f.Ready.Cookie, &t.pages); err == nil {
+			f.send.pace.stagger(i, spec.Flows)
+		}
 	} else {
 		f.receive, err = newReceiver(w, f.udp, spec, f.Ready.Cookie)
 	}

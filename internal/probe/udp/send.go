@@ -3,6 +3,7 @@ package udp
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -312,6 +313,8 @@ type pacer struct {
 	// warmup is when the measured time begins. Packets that were due before are not made up for
 	// in it: it would have more than the rate.
 	warmup time.Duration
+	// turn is by how many packets a flow begins later than the first one of its test.
+	turn float64
 }
 
 func newPacer(spec measurement.Spec, size, most int) pacer {
@@ -324,13 +327,21 @@ func newPacer(spec measurement.Spec, size, most int) pacer {
 	return p
 }
 
+// stagger has the flows of a test take turns: at one rate, all would send at the same moments,
+// and with few packets a second all or none of them in the measured time.
+func (p *pacer) stagger(flow, flows int) {
+	p.turn = p.burst * float64(flow) / float64(flows)
+	p.sent = p.turn
+}
+
 // due is how many packets to send at once now or, when none, how long to wait.
 func (p *pacer) due(now time.Duration) (int, time.Duration) {
 	if p.perSecond == 0 {
 		return int(p.most), 0
 	}
 	if p.asked < p.warmup && now >= p.warmup {
-		p.sent, p.forgiven = max(p.sent-p.forgiven, p.perSecond*p.warmup.Seconds()+1-p.burst), 0
+		due := p.perSecond*p.warmup.Seconds() + 1 - p.burst
+		p.sent, p.forgiven = max(p.sent-p.forgiven, p.turn+p.burst*math.Ceil((due-p.turn)/p.burst)), 0
 	}
 	again := min(p.forgiven, catchUp*p.perSecond*(now-p.asked).Seconds())
 	p.forgiven, p.sent, p.asked = p.forgiven-again, p.sent-again, now

@@ -92,6 +92,41 @@ func TestMeasuredTimeHasNoMoreThanTheRate(t *testing.T) {
 	}
 }
 
+// Flows take turns: whatever part of a second is measured has the packets of the whole rate.
+func TestPacersOfManyFlows(t *testing.T) {
+	for _, c := range []struct {
+		rate  float64 // packets of all flows per second
+		flows int
+		burst float64
+	}{{85, 100, 1}, {425, 1024, 1}, {8000, 8, 1}, {80_000, 8, 2}} {
+		var sent []time.Duration
+		for flow := range c.flows {
+			p := newPacer(measurement.Spec{RateBitsPerSecond: c.rate * 8 * 100, Flows: c.flows}, 100, 44)
+			p.stagger(flow, c.flows)
+			for now := time.Duration(0); now < 3*time.Second; {
+				n, wait := p.due(now)
+				for range n {
+					sent = append(sent, now)
+				}
+				p.sent += float64(n)
+				now += wait + 1
+			}
+		}
+		const window = 200 * time.Millisecond
+		for from := 200 * time.Millisecond; from < 2800*time.Millisecond; from += 50 * time.Millisecond {
+			n := 0
+			for _, at := range sent {
+				if at >= from && at < from+window {
+					n++
+				}
+			}
+			if want := c.rate * window.Seconds(); math.Abs(float64(n)-want) > 3*c.burst+1 {
+				t.Errorf("%d flows: %d packets in %v from %v on, want %v", c.flows, n, window, from, want)
+			}
+		}
+	}
+}
+
 func FuzzParseFollower(f *testing.F) {
 	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
 	packet := make([]byte, 40)

@@ -77,6 +77,7 @@ func (s *server) send(w *session.ControlConn, conn *sockets.Conn, open *session.
 		}
 		sender.clock = s.clock
 	}
+	sender.pace.stagger(open.Number, spec.Flows)
 	sender.start = start
 	host := open.SampleHost(sender.start)
 	defer host.End()
