@@ -23,7 +23,7 @@ const (
 	ReorderHold = 10 * time.Millisecond
 
 	// assumedRate sizes the memory of a direction that has a delay but no
-	// rate: more than a link emulator carries on the machines of today.
+	// rate, or a higher one: more than a link emulator carries on the machines of today.
 	assumedRate = 20e9
 	// maxBufferBytes bounds what a direction may be asked to hold.
 	maxBufferBytes = 1 << 30
@@ -91,7 +91,10 @@ type Config struct {
 
 // Validate reports every value that makes no sense.
 func (c Config) Validate() error {
-	errs := []error{c.Forward.validate("forward"), c.Backward.validate("backward")}
+	errs := []error{c.Forward.validate("forward")}
+	if c.Backward != c.Forward {
+		errs = append(errs, c.Backward.validate("backward"))
+	}
 	if c.MTU != 0 && (c.MTU < 68 || c.MTU > 65521) {
 		errs = append(errs, fmt.Errorf("mtu is %d, not 68 to 65521 (or 0 for the device's own)", c.MTU))
 	}
@@ -132,7 +135,7 @@ func (d Direction) validate(name string) error {
 	}
 	if len(errs) == 0 && d.RateBitsPerSecond > 0 {
 		if buffered := d.bufferBytes(); buffered > maxBufferBytes {
-			errs = append(errs, fmt.Errorf("%s: rate times delay, and the queue, would hold %.0f MB; at most %d MB are possible",
+			errs = append(errs, fmt.Errorf("%s: rate times delay, and the queue, would hold %.0f MB; at most %d MB are possible: lower the rate, the delay or the queue",
 				name, buffered/1e6, maxBufferBytes/1000000))
 		}
 	}
@@ -170,11 +173,14 @@ func queueBytes(bitsPerSecond float64) float64 { return max(bitsPerSecond/8*0.05
 // bufferBytes is how much is on the wire and in its queue at most.
 func (d Direction) bufferBytes() float64 {
 	rate, queue := d.RateBitsPerSecond, d.queueBytes()
-	if rate == 0 {
+	if rate == 0 || rate > assumedRate {
 		rate = assumedRate
-		if d.InspectRateBitsPerSecond == 0 {
-			queue = 0
-		}
+	}
+	switch {
+	case d.RateBitsPerSecond == 0 && d.InspectRateBitsPerSecond == 0:
+		queue = 0
+	case d.QueueBytes == 0:
+		queue = min(queue, queueBytes(assumedRate))
 	}
 	return rate/8*(d.Delay+4*d.Jitter).Seconds() + queue
 }
