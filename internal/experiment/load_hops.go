@@ -82,12 +82,23 @@ func (l *loader) balanced(f *FilePath, p Path, e *Experiment) {
 // sessions refuses tests whose connections belong to one server, where a load balancer spreads
 // them over several. Such trials failed by chance, for which the path was blamed.
 func (l *loader) sessions(field *FileHop, h Hop, e *Experiment) {
+	if h.Backends <= 1 || l.Stored {
+		return
+	}
 	i := slices.IndexFunc(e.Tests, func(t Test) bool {
 		k, _ := kind.Of(t.Spec.Kind)
 		return k.OneServer || t.Spec.Tool == measurement.IPerf3
 	})
-	if i >= 0 && h.Backends > 1 && !l.Stored {
+	if i >= 0 {
 		l.Wrong(&field.Type, "write backends: 1, or leave out the test", "the load balancer %q spreads the connections of test %q over %d back ends, and all of them belong to one", h.Name, e.Tests[i].Name, h.Backends)
+	}
+	i = slices.IndexFunc(e.Tests, func(t Test) bool {
+		k, _ := kind.Of(t.Spec.Kind)
+		return t.Spec.SourcePort > 0 && kind.OverUDP(t.Spec) && !k.Streams // a load's own port is that of its streams
+	})
+	if i >= 0 {
+		l.Wrong(&field.Type, "write backends: 1, or leave source_port out of the test, so that ports are tried",
+			"the load balancer %q chooses among %d back ends by the source port and the protocol, and test %q needs one for both TCP and UDP from its source_port", h.Name, h.Backends, e.Tests[i].Name)
 	}
 }
 
