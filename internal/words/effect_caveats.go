@@ -60,7 +60,7 @@ func (n Names) fewBlocks(e result.Effect) string {
 	if e.Counted() == 1 {
 		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + "; the spread of trials is unknown"
 	}
-	return text + repetitions(e, e.RepetitionsNeeded)
+	return text + repetitions(e, "")
 }
 
 // tooFew is how many blocks there are of how many a claim takes: ": 3 of 6".

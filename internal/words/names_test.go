@@ -209,25 +209,6 @@ func TestSizeWithoutBound(t *testing.T) {
 	}
 }
 
-// A table says of the repetitions what the sentence of the verdict does.
-func TestRepetitionsNeeded(t *testing.T) {
-	for _, c := range []struct {
-		e               result.Effect
-		table, sentence string
-	}{
-		{result.Effect{}, "", ""},
-		{result.Effect{RepetitionsNeeded: 34, NeededLow: 34, NeededHigh: 34}, "needs ≈ 34 blocks", "; needs about 34 blocks"},
-		{result.Effect{RepetitionsNeeded: 34, NeededLow: 15, NeededHigh: result.MaxRepetitionsNeeded}, "needs ≈ 15 blocks or more", "; needs about 15 blocks or more"},
-		{result.Effect{RepetitionsNeeded: result.MaxRepetitionsNeeded, NeededLow: 300, NeededHigh: result.MaxRepetitionsNeeded}, "needs more than 1000 blocks", "; needs more than 1000 blocks"},
-		{result.Effect{RepetitionsNeeded: result.MaxRepetitionsNeeded, Run: "a", Runs: 3}, "needs more than 1000 runs a side", "; needs more than 1000 runs a side"},
-	} {
-		plain := strings.NewReplacer(NBSP, " ").Replace
-		if table, sentence := plain(Needed(c.e)), plain(needs(c.e)); table != c.table || sentence != c.sentence {
-			t.Errorf("%q and %q, want %q and %q", table, sentence, c.table, c.sentence)
-		}
-	}
-}
-
 // From ten times as much on an effect is a multiple.
 func TestMultiples(t *testing.T) {
 	of := func(ratio, low, high float64) result.Effect {
@@ -272,6 +253,28 @@ func TestChangesOfAShareAreInPoints(t *testing.T) {
 	carried := result.Violation{Assumption: result.NoCarryOver, After: "hop", Difference: -0.002}
 	if text := plain(Names{}.violation(result.Effect{Metric: "loss_fraction"}, carried)); text != "trials depend on the one before: −0.20 percentage points after hop" {
 		t.Error(text)
+	}
+}
+
+// A number of blocks that is no more than a bound reads as one, in a sentence and in a table,
+// also where the blocks are too few for a claim.
+func TestBlocksBeyondTheBound(t *testing.T) {
+	for _, c := range []struct {
+		e          result.Effect
+		cell, ends string
+	}{
+		{result.Effect{RepetitionsNeeded: 12}, "needs ≈ 12 blocks", "; needs about 12 blocks"},
+		{result.Effect{RepetitionsNeeded: 12, NeededLow: 9, NeededHigh: 20}, "needs ≈ 9 to 20 blocks", "; needs about 9 to 20 blocks"},
+		{result.Effect{RepetitionsNeeded: 12, NeededLow: 9, NeededHigh: 1000}, "needs ≈ 9 blocks or more", "; needs about 9 blocks or more"},
+		{result.Effect{RepetitionsNeeded: 1000, NeededLow: 80, NeededHigh: 1000}, "needs more than 1000 blocks", "; needs more than 1000 blocks"},
+		{result.Effect{RepetitionsNeeded: 1000, FewestBlocks: 6, Verdict: result.TooFewBlocks}, "needs more than 1000 blocks", " so far; needs more than 1000 blocks"},
+		{result.Effect{RepetitionsNeeded: 1000, Run: "B", ReferenceRun: "A", Baseline: "b", Runs: 3}, "needs more than 1000 runs a side", "; needs more than 1000 runs a side"},
+		{result.Effect{RepetitionsNeeded: 1000, Run: "B", ReferenceRun: "A", Baseline: "b"}, "needs more than 1000 blocks in each run", "; needs more than 1000 blocks in each run"},
+	} {
+		c.e.Path, c.e.Test, c.e.Metric, c.e.N, c.e.Ratio = "p", "t", "goodput_bits_per_second", 3, 1.01
+		if cell, text := plain(Needed(c.e)), plain(Names{}.Effect(c.e)); cell != c.cell || !strings.HasSuffix(text, c.ends) {
+			t.Errorf("%q and %q, want %q and %q", cell, text, c.cell, c.ends)
+		}
 	}
 }
 

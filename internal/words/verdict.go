@@ -50,34 +50,28 @@ func Needed(e result.Effect) string {
 	if e.RepetitionsNeeded == 0 {
 		return ""
 	}
-	return needed(e, "≈"+NBSP)
+	return "needs " + repetitions(e, "≈"+NBSP)
 }
 
-// needed says how many repetitions, about which an estimate is, and of the largest only that
-// they do not suffice.
-func needed(e result.Effect, about string) string {
-	if e.RepetitionsNeeded >= result.MaxRepetitionsNeeded {
-		about = "more than "
+// repetitions counts about how many of what an effect is estimated from it needs.
+func repetitions(e result.Effect, about string) string {
+	n := e.RepetitionsNeeded
+	if n >= result.MaxRepetitionsNeeded {
+		n, about = result.MaxRepetitionsNeeded, "more than "
 	}
-	return "needs " + about + repetitions(e, e.RepetitionsNeeded)
-}
-
-// repetitions counts what an effect is estimated from.
-func repetitions(e result.Effect, n int) string {
 	switch {
 	case e.Runs > 0:
-		return quantity.Count(n, "run") + " a side"
+		return about + quantity.Count(n, "run") + " a side"
 	case e.Run != "" && e.Baseline == "":
-		return quantity.Count(n, "trial") + " in each run"
+		return about + quantity.Count(n, "trial") + " in each run"
 	case e.Run != "":
-		return quantity.Count(n, "block") + " in each run"
-	case n >= result.MaxRepetitionsNeeded || e.NeededLow == e.NeededHigh:
+		return about + quantity.Count(n, "block") + " in each run"
+	case n == result.MaxRepetitionsNeeded || e.NeededLow == e.NeededHigh:
+		return about + quantity.Count(n, "block")
 	case e.NeededHigh >= result.MaxRepetitionsNeeded:
-		return quantity.Count(e.NeededLow, "block") + " or more"
-	default:
-		return fmt.Sprintf("%d to %s", e.NeededLow, quantity.Count(e.NeededHigh, "block"))
+		return about + quantity.Count(e.NeededLow, "block") + " or more"
 	}
-	return quantity.Count(n, "block")
+	return about + fmt.Sprintf("%d to %s", e.NeededLow, quantity.Count(e.NeededHigh, "block"))
 }
 
 // Subject is what an effect is of: a path, named with what it is compared with
@@ -136,7 +130,7 @@ func needs(e result.Effect) string {
 	case e.NeedsLongerTrials:
 		return "; trials of this length resolve no effect below " + amount(e, e.Resolution, false) + ": use longer trials; more blocks do not help"
 	case e.RepetitionsNeeded > 0:
-		return "; " + needed(e, "about ")
+		return "; needs " + repetitions(e, "about ")
 	}
 	return ""
 }
