@@ -17,7 +17,11 @@ func (c *costEstimate) blocksNeeded() int {
 	if c.n < 2 && len(c.effects) < 3 { // of two samples one may show the spread of both
 		return c.fewestBlocks()
 	}
-	return c.more(c.resolving()(c.estimate, c.spread()))
+	need := c.resolving()(c.estimate, c.spread())
+	if needs := c.possibleNeeds(); math.IsInf(need, 1) && needs != nil { // but not for most of what the effect may be
+		need = statistics.MedianOfSorted(needs)
+	}
+	return c.more(need)
 }
 
 // resolving gives the number of blocks that resolve an effect of a spread, infinite
@@ -52,13 +56,13 @@ func (c *costEstimate) more(need float64) int {
 // are divided each, to see what they ask for.
 const rangeSteps = 20
 
-// neededRange holds the number of blocks that resolves the comparison with a
-// chance of 80 %: estimate and spread are uncertain themselves. The spread is
+// possibleNeeds are the numbers of blocks that resolve what the effect and the spread may
+// be, in ascending order: both are uncertain themselves. The spread is
 // spread as χ² of n − 1 degrees of freedom and the effect around its estimate, as
-// of normal noise. With one block the spread is unknown and there is no range.
-func (c *costEstimate) neededRange() (low, high int) {
+// of normal noise. With one block the spread is unknown and there are none.
+func (c *costEstimate) possibleNeeds() []float64 {
 	if c.unpaired || c.zeros || c.n < 2 || len(bounded(c.effects)) < c.n {
-		return 0, 0
+		return nil
 	}
 	spread, degrees, need := c.spread(), float64(c.n-1), c.resolving()
 	var needs []float64
@@ -70,6 +74,16 @@ func (c *costEstimate) neededRange() (low, high int) {
 		}
 	}
 	slices.Sort(needs)
+	return needs
+}
+
+// neededRange holds the number of blocks that resolves the comparison with a
+// chance of 80 %, by what effect and spread may be.
+func (c *costEstimate) neededRange() (low, high int) {
+	needs := c.possibleNeeds()
+	if needs == nil {
+		return 0, 0
+	}
 	// A twentieth on either side, not a tenth: an effect halfway to what matters asks
 	// for the most blocks, and every estimate of it for fewer.
 	out := len(needs) / 20

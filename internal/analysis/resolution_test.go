@@ -48,6 +48,16 @@ func TestEqualReadingsHaveAnIntervalOfTheResolution(t *testing.T) {
 			t.Error(said(c))
 		}
 	}
+	// Of noise that is far larger than what a trial can know, more blocks do tell: the estimate
+	// may be anything.
+	noisy := slices.Concat(withMSS(trialsOf("direct", counts.Name, goodput, around(50e6, 0.3, 8, 0)...), 1448), withMSS(trialsOf("hop", counts.Name, goodput, around(50e6, 0.3, 8, 0)...), 1448))
+	for i := range noisy[8:] {
+		noisy[8+i].Metrics[goodput] *= []float64{1.3, 1 / 1.3}[i%2] * (1 - want/2)
+	}
+	c = only(t, Analyse(noisy, []result.TestInfo{counts}, pathsNamed("direct", "hop"), Options{Matters: map[string]measurement.Margin{goodput: {Fraction: 0.0005}}}))
+	if c.Verdict != result.NotResolved || c.NeedsLongerTrials || c.RepetitionsNeeded <= 8 {
+		t.Errorf("%+v: %s", c, said(c))
+	}
 	// A larger one is.
 	large := slices.Concat(steady("direct", 50e6), steady("hop", 40e6))
 	if c := only(t, analysed(counts, large)); c.Verdict != result.Costs {

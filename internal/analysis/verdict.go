@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -51,9 +52,13 @@ func (c *costEstimate) decide() {
 
 // hidden says that no number of blocks would resolve the comparison, whatever their
 // spread: the trials' own resolution hides both that there is an effect and that there is
-// none that matters.
+// none that matters, of the estimate and of half of what the effect may be.
 func (c *costEstimate) hidden() bool {
-	return c.reach() > 0 && math.IsInf(c.resolving()(c.estimate, 0), 1)
+	if c.reach() == 0 || !math.IsInf(c.resolving()(c.estimate, 0), 1) {
+		return false
+	}
+	needs := c.possibleNeeds()
+	return needs == nil || math.IsInf(statistics.MedianOfSorted(needs), 1)
 }
 
 // repetitionsNeeded is blocksNeeded where more blocks, or runs, can help: against trials
