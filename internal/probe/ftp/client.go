@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"net/textproto"
-	"os"
 	"strconv"
 	"time"
 
@@ -218,7 +217,7 @@ func (t *test) expect(within time.Duration, report any) error {
 	end := time.AfterFunc(within, t.link.Conn.Interrupt)
 	err := protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, report)
 	if !end.Stop() && err != nil {
-		return errors.Join(os.ErrDeadlineExceeded, err)
+		return errors.Join(session.ErrSilent, err)
 	}
 	return err
 }

@@ -115,7 +115,7 @@ func (x *tcpExchange) readStamped(b []byte) (n int, err error) {
 		case !errors.Is(err, sockets.ErrTick):
 			return n, err
 		case x.spin && p.Spent(x.Deadline), !x.spin && x.Late():
-			return 0, os.ErrDeadlineExceeded
+			return 0, session.ErrSilent
 		}
 	}
 }

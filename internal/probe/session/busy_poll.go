@@ -1,7 +1,6 @@
 package session
 
 import (
-	"os"
 	"runtime"
 	"time"
 
@@ -71,7 +70,7 @@ func (w *ControlConn) SpinRead(b []byte) (int, error) {
 			return n, err
 		}
 		if p.Spent(w.Deadline) {
-			return 0, os.ErrDeadlineExceeded
+			return 0, ErrSilent
 		}
 	}
 }
@@ -88,7 +87,7 @@ func (w *ControlConn) SpinWrite(b []byte) (int, error) {
 		case err != nil && err != sockets.ErrTick: //nolint:errorlint // as above
 			return done, err
 		case p.Spent(w.Deadline):
-			return done, os.ErrDeadlineExceeded
+			return done, ErrSilent
 		}
 	}
 }

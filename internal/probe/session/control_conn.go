@@ -47,7 +47,7 @@ func (w *ControlConn) Over() error {
 		return err
 	}
 	if w.Late() {
-		return os.ErrDeadlineExceeded
+		return ErrSilent
 	}
 	return nil
 }

@@ -60,8 +60,15 @@ func (r Reason) OfPath() bool {
 // may have one.
 func (r Reason) Transient() bool { return r == Protocol || r == Local }
 
-// ErrSilent is the cause of a timeout that no system call reported.
-var ErrSilent = errors.New("the other end stopped answering")
+// ErrSilent is the cause of a timeout that no system call reported. To errors.Is it is
+// also [os.ErrDeadlineExceeded], of which a user only reads "i/o timeout".
+var ErrSilent error = silence{}
+
+type silence struct{}
+
+func (silence) Error() string { return "the other end stopped answering" }
+
+func (silence) Is(target error) bool { return target == os.ErrDeadlineExceeded } //nolint:errorlint // as errors.Is does
 
 // Wrap wraps err as an *Error of the operation op, unless it is one already.
 func Wrap(op string, err error) error {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +63,7 @@ func (g *Guard) Until(t time.Time) {
 }
 
 func (g *Guard) expire() {
-	late := os.ErrDeadlineExceeded
+	late := ErrSilent
 	g.why.CompareAndSwap(nil, &late)
 	g.End()
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 )
@@ -35,5 +36,13 @@ func TestAwaitCommonStart(t *testing.T) {
 	}}
 	if _, err := r.AwaitCommonStart(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a start that nobody waits for any more: %v", err)
+	}
+}
+
+// Who waits until the deadline reads what did not come, and not "i/o timeout" alone.
+func TestLateAnswer(t *testing.T) {
+	err := (&ControlConn{Deadline: time.Now().Add(-time.Second)}).Over()
+	if !errors.Is(err, ErrSilent) || !errors.Is(err, os.ErrDeadlineExceeded) || ReasonOf(err) != TimedOut {
+		t.Errorf("%v, reason %s", err, ReasonOf(err))
 	}
 }

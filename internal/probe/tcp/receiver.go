@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -185,7 +184,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			if alive {
 				return nil, nil
 			}
-			return nil, os.ErrDeadlineExceeded
+			return nil, session.ErrSilent
 		}
 		if have < len(header) {
 			continue
