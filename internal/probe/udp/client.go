@@ -160,7 +160,7 @@ func (t *test) prepare(ctx context.Context, f *flow, i int) (err error) {
 // begin sends START on every flow.
 func (t *test) begin() error {
 	t.start = time.Now()
-	deadline := t.start.Add(session.Planned(t.req.Spec) + session.Grace)
+	deadline := t.start.Add(session.Planned(t.req.Spec) + grace)
 	for _, f := range t.flows {
 		w := f.control()
 		w.Deadline = deadline
@@ -216,7 +216,7 @@ func (f *flow) transfer() (err error) {
 	if f.sent, err = f.send.finish(noHost); err != nil {
 		return err
 	}
-	return protocol.Expect(&f.send.control, protocol.TypeReceived, protocol.MaxControl, &f.received)
+	return untold(protocol.Expect(&f.send.control, protocol.TypeReceived, protocol.MaxControl, &f.received))
 }
 
 // moved is how many bytes this end has sent and received so far.

@@ -4,6 +4,8 @@
 package udp
 
 import (
+	"time"
+
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -16,12 +18,16 @@ const (
 	packetBytes = 2 << 20
 	// pagesBytes is that of a lap of packets sent zero-copy.
 	pagesBytes = 8 << 20
+	// grace is longer than that of other kinds: packets that nothing slows down fill whatever
+	// queue the path has, and what the ends say to each other may wait behind them.
+	grace = 3 * session.Grace
 )
 
 // Kind is packets over UDP, counted in bytes (udp) or one by one (pps).
 func Kind() session.Kind {
 	return session.Kind{
 		Run: Run, PreparesItself: true, Planned: session.Planned,
+		Grace: func(measurement.Spec) time.Duration { return grace },
 		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection with each
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{accept: env.AcceptUDP, clock: env.Clock}

@@ -159,7 +159,7 @@ func searchStep(ctx context.Context, req session.Request, rate float64, length t
 	spec.MaxWarmup = measurement.Seconds(stepWarmup * length.Seconds())
 	spec.Duration = measurement.SecondsOf(length) - spec.MaxWarmup
 	// A sub-test is bounded by itself, as the whole is: one that hangs ends.
-	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(spec)+session.Planned(spec)+2*session.Grace, session.ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(spec)+session.Planned(spec)+2*grace, session.ErrSilent)
 	defer cancel()
 	req.Spec = spec
 	out, err := measure(ctx, req, progress)

@@ -17,10 +17,11 @@ import (
 const (
 	// drainTick is how often a receiver looks for the sender's last word once
 	// the measured time is over; drainQuiet how long nothing must have come
-	// then, and drainLongest how long it waits at most for packets under way.
+	// then, and drainLongest how long after the measured time it waits at most for
+	// packets under way, so that there is time to tell of them.
 	drainTick    = 5 * time.Millisecond
 	drainQuiet   = 50 * time.Millisecond
-	drainLongest = time.Second
+	drainLongest = grace - session.Reporting
 	// stampedRate is the rate, in packets of one flow per second, up to which
 	// the kernel's time of each packet is worth its cost.
 	stampedRate = 100_000
@@ -172,13 +173,34 @@ func (r *receiver) drain() (protocol.Sent, error) {
 			}
 			told = time.Since(r.start)
 		case told < 0 && r.control.Late():
-			return sent, session.ErrSilent
-		case told >= 0 && (r.count.received >= sent.MeasuredPackets || at-max(r.last, told) > drainQuiet || at-told > drainLongest):
+			return sent, untold(session.ErrSilent)
+		case told >= 0 && r.drained(at, told, sent.MeasuredPackets):
 			r.settleLast()
 			r.flushDelays()
 			return sent, nil
 		}
 	}
+}
+
+// drained says whether no packet more is to be waited for at a time; the sender has told
+// before how many it sent in the measured time.
+func (r *receiver) drained(at, told time.Duration, measured int64) bool {
+	switch {
+	case r.count.received >= measured, at-max(r.last, told) > drainQuiet:
+		return true
+	case at <= r.end+drainLongest:
+		return false
+	}
+	r.facts = append(r.facts, fmt.Sprintf("packets still came %v after the measured time, from a queue on the path: those behind them count as lost", drainLongest))
+	return true
+}
+
+// untold says of an end that did not tell in time what it counted what else may be the reason.
+func untold(err error) error {
+	if !errors.Is(err, session.ErrSilent) {
+		return err
+	}
+	return fmt.Errorf("%w, or a queue on the path holds more than %v of packets: try a lower rate", err, grace)
 }
 
 // readSent reads the sender's last word, of which a server wants one number.

@@ -38,7 +38,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err != nil {
 		return err
 	}
-	if r.start, err = r.control.ReadStart(session.Planned(spec) + session.Grace); err != nil {
+	if r.start, err = r.control.ReadStart(session.Planned(spec) + grace); err != nil {
 		return err
 	}
 	host := open.SampleHost(r.start)
@@ -67,7 +67,7 @@ func (s *server) send(w *session.ControlConn, conn *sockets.Conn, open *session.
 		return err
 	}
 	sender.clock = s.clock
-	start, err := sender.control.ReadStart(session.Planned(spec) + session.Grace)
+	start, err := sender.control.ReadStart(session.Planned(spec) + grace)
 	if err != nil {
 		return err
 	}

@@ -182,3 +182,35 @@ func TestRatesAreOfEachFlow(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 }
+
+// A queue that the control connection does not share may hold packets for seconds after the
+// sender has told how many there are. As long as they come they are not lost.
+func TestPacketsThatStillComeAreWaitedFor(t *testing.T) {
+	const end, sent = 2 * time.Second, 100
+	for _, c := range []struct {
+		name             string
+		received         int64
+		told, last, at   time.Duration
+		drained, becomes bool // the last: those that are missing become lost, with a fact
+	}{
+		{"all came", sent, end, end, end, true, false},
+		{"just told", 90, end + time.Second, end, end + time.Second + drainQuiet, false, false},
+		{"quiet", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, true, false},
+		{"they still come", 90, end, end + 4*time.Second, end + 4*time.Second + drainTick, false, false},
+		{"no time is left", 90, end, end + drainLongest, end + drainLongest + drainTick, true, true},
+	} {
+		r := &receiver{end: end, last: c.last}
+		r.count.received = c.received
+		if got := r.drained(c.at, c.told, sent); got != c.drained || c.becomes != (len(r.facts) > 0) {
+			t.Errorf("%s: %v, facts %q", c.name, got, r.facts)
+		}
+	}
+}
+
+// Who waits in vain for the other end's count reads what may be the reason.
+func TestUntold(t *testing.T) {
+	err := session.Wrap("flow 1 of 1", untold(session.ErrSilent))
+	if got := session.ReasonOf(err); got != session.TimedOut || !strings.Contains(err.Error(), "queue") || strings.Contains(err.Error(), "i/o timeout") {
+		t.Errorf("%v, reason %s", err, got)
+	}
+}
