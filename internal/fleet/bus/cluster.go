@@ -87,12 +87,14 @@ func (c *Coordinator) claim() error {
 	holds := subject.Coordinator(c.o.Fleet)
 	has, err := c.conn.Request(holds, nil, clusterTime)
 	// One that died with its machine, or with its server of the cluster, is asked until that is found out.
-	for began := time.Now(); errors.Is(err, nats.ErrTimeout) && time.Since(began) < AwayTime; {
+	for began := time.Now(); errors.Is(err, nats.ErrTimeout) && time.Since(began) < c.o.hurry.wait(AwayTime); {
 		has, err = c.conn.Request(holds, nil, clusterTime)
 	}
 	switch {
 	case err == nil:
 		return c.hasOther(has.Data)
+	case errors.Is(err, nats.ErrTimeout):
+		return fmt.Errorf("fleet %s has a coordinator, which does not answer: end it if it is stopped or asleep; if it died with its machine or network, try again once the cluster has noticed, in minutes", c.o.Fleet)
 	case !errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("ask the cluster who has the fleet: %w", err)
 	}

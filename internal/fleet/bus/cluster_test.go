@@ -184,6 +184,24 @@ func TestTwoClaimAFleet(t *testing.T) {
 	}
 }
 
+// A coordinator that is asleep keeps its fleet, and is named as the reason.
+func TestFleetOfOneAsleep(t *testing.T) {
+	c := startTheirs(t)
+	key, sign, err := broker.ClusterLogin(c.secret)
+	testutil.OK(t, err)
+	asleep, err := nats.Connect(c.urls, nats.Secure(c.secret.File.TLS()), nats.Nkey(key, sign))
+	testutil.OK(t, err)
+	defer asleep.Close()
+	_, err = asleep.SubscribeSync(subject.Coordinator(fleet))
+	testutil.OK(t, err)
+	testutil.OK(t, asleep.Flush())
+	o := bus.CoordinatorOptions{Fleet: fleet, OnArrival: func(bus.Arrival) {}}
+	o.Hurry()
+	if _, err := c.coordinate(o); err == nil || !strings.Contains(err.Error(), "fleet fw has a coordinator, which does not answer: end it") {
+		t.Error(err)
+	}
+}
+
 // The name of a machine that has died with its network, which a cluster finds out after minutes,
 // is another's once nothing was heard of it for a lease.
 func TestNameOfTheDeadAtACluster(t *testing.T) {
