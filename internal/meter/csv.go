@@ -77,7 +77,8 @@ func part(f io.ReaderAt, from, most int64) ([]byte, error) {
 
 // parseTable reads the last whole line of tail by the names in the first line of header.
 func parseTable(header, tail []byte) (Reading, error) {
-	first, _, whole := bytes.Cut(header, []byte("\n"))
+	// Programs of Windows begin a file with a byte order mark.
+	first, _, whole := bytes.Cut(bytes.TrimPrefix(header, []byte("\ufeff")), []byte("\n"))
 	if !whole {
 		return Reading{}, fmt.Errorf("its first line, which names the columns, is not there or longer than %d bytes", mostHeaderLine)
 	}

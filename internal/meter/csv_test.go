@@ -36,6 +36,7 @@ func TestTableOfFile(t *testing.T) {
 		{name: "a line", text: "time,forward_bytes\n1700000000.25,5\n", bytes: 5, at: time.Unix(1700000000, 250e6)},
 		{name: "and half of the next", text: "time,forward_bytes\n1700000000.25,5\n1700000001,9", bytes: 5, at: time.Unix(1700000000, 250e6)},
 		{name: "another order, CRLF", text: "forward_bytes, time, connections\r\n7, 2026-01-02T03:04:05.5+01:00, 3\r\n", bytes: 7, at: time.Date(2026, 1, 2, 2, 4, 5, 500e6, time.UTC)},
+		{name: "a byte order mark", text: "\ufeff\"time\",\"forward_bytes\"\r\n\"1700000000\",\"6\"\r\n", bytes: 6, at: time.Unix(1700000000, 0)},
 		{name: "long", text: "time,forward_bytes\n" + strings.Repeat("1700000000,1\n", 5000) + "1700000009,8\n", bytes: 8, at: time.Unix(1700000009, 0)},
 		{name: "rotated", text: "time,forward_bytes\n1700000010,1\n", bytes: 1, at: time.Unix(1700000010, 0)},
 		{name: "a column of nothing", text: "time,forward_byte\n1,1\n", wrong: `column "forward_byte": columns are time, forward_bytes, `},
