@@ -1,7 +1,12 @@
 package lab
 
 import (
+	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestCheck(t *testing.T) {
@@ -22,4 +27,32 @@ func TestCheck(t *testing.T) {
 			t.Errorf("no finding on %s", want)
 		}
 	}
+}
+
+// A container hides parts of /proc, so that a lab in it has no /proc of its own. It needs none
+// for packet filters.
+func TestCheckWithHiddenProc(t *testing.T) {
+	filters := []string{"nftables", "connection tracking", "address translation"}
+	testutil.InNamespaces(t, unix.CLONE_NEWNS|unix.CLONE_NEWPID, func(t *testing.T) {
+		testutil.OK(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		testutil.OK(t, unix.Mount("proc", "/proc", "proc", 0, ""))
+		needLab(t)
+		without := map[string]string{}
+		for f := range Check(t.Context()) {
+			if slices.Contains(filters, f.Name) && !f.OK {
+				without[f.Name] = f.Detail
+			}
+		}
+		testutil.OK(t, unix.Mount("none", "/proc/fs", "tmpfs", unix.MS_RDONLY, ""))
+		hidden := false
+		for f := range Check(t.Context()) {
+			hidden = hidden || f.Name == "settings in nodes"
+			if slices.Contains(filters, f.Name) && !f.OK && without[f.Name] == "" {
+				t.Errorf("%s: %s", f.Name, f.Detail)
+			}
+		}
+		if !hidden {
+			t.Error("the lab has a /proc of its own")
+		}
+	})
 }

@@ -5,6 +5,7 @@ package thread
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 	"unsafe"
@@ -17,8 +18,12 @@ type Thread struct{ schedule *byte } // the file's name, ended by a zero
 
 // Current is the calling one, which must be locked.
 func Current() *Thread {
-	name := fmt.Sprintf("/proc/self/task/%d/schedstat\x00", unix.Gettid())
-	return &Thread{unsafe.StringData(name)}
+	// Its number is that of the namespace whose /proc this is, which may not be its own.
+	task, err := os.Readlink("/proc/thread-self")
+	if err != nil {
+		task = fmt.Sprintf("self/task/%d", unix.Gettid())
+	}
+	return &Thread{unsafe.StringData("/proc/" + task + "/schedstat\x00")}
 }
 
 // Wanted is for how long the thread ran, or waited for a CPU, since it began: the

@@ -98,3 +98,18 @@ func TestSumOfTwo(t *testing.T) {
 		}
 	}
 }
+
+// In a lab in a container that allows no fresh /proc, threads have other numbers there.
+func TestWantedBelowAnotherProc(t *testing.T) {
+	testutil.InNamespaces(t, unix.CLONE_NEWPID, func(t *testing.T) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		here := Current()
+		for range 1 << 16 {
+			if here.Wanted() > 0 {
+				return
+			}
+		}
+		t.Error("the thread's time is unknown")
+	})
+}
