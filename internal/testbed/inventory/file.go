@@ -62,9 +62,7 @@ func (FileEndpoints) Entries() strict.Entries {
 
 // FileEndpoint is a host at an end of paths, or an appliance on them that has an agent.
 type FileEndpoint struct {
-	// How it is reached: local (this process), tls://HOST:PORT (hopbench agent),
-	// ssh://USER@HOST (sshd alone) or serve://HOST:PORT (hopbench serve, only as a
-	// destination); of a fleet, fleet://NAME=VALUE: the machines with that label.
+	// How it is reached.
 	Reach ReachText `json:"reach"`
 	// Metered rate of all that it sends, for the gates; not known when left out.
 	EgressRate strict.RateText `json:"egress_rate,omitempty"`
@@ -294,7 +292,7 @@ const (
 func TextRules() map[reflect.Type]strict.Rule {
 	rules := strict.TextRules()
 	rules[reflect.TypeFor[KindText]()] = strict.Rule{Enum: Kinds()}
-	rules[reflect.TypeFor[ReachText]()] = strict.Rule{Pattern: `^(local|(tls|ssh|serve|fleet)://.+)$`, MaxLength: 400, Example: "ssh://ops@10.0.0.7", Check: strict.Parses(parseReach)}
+	rules[reflect.TypeFor[ReachText]()] = strict.Rule{MaxLength: 400, Example: "ssh://ops@10.0.0.7", Check: strict.Parses(parseReach)}
 	rules[reflect.TypeFor[AddressText]()] = strict.Rule{Pattern: `^\[?[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?\]?(:[0-9]+)?$`, MaxLength: 80, Example: "10.0.0.7", Check: strict.Parses(parseAddress)}
 	rules[reflect.TypeFor[TargetText]()] = strict.Rule{Pattern: `^\[?[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?\]?((:|/)[0-9]+)?$`, MaxLength: 80, Example: "10.0.0.7", Check: strict.Parses(parseTarget)}
 	rules[reflect.TypeFor[IPText]()] = strict.Rule{Pattern: `^[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?$`, MaxLength: 80, Example: "10.0.5.2", Check: strict.Parses(parseIP)}
@@ -310,44 +308,6 @@ func TextRules() map[reflect.Type]strict.Rule {
 
 func wrong(remedy, format string, args ...any) *quantity.UnitError {
 	return &quantity.UnitError{Problem: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-func parseReach(text string) (Reach, error) {
-	const forms = "write local, tls://HOST:PORT, ssh://USER@HOST or serve://HOST:PORT"
-	if text == string(ReachLocal) {
-		return Reach{Scheme: ReachLocal}, nil
-	}
-	scheme, rest, found := strings.Cut(text, "://")
-	if Scheme(scheme) == ReachFleet {
-		if !regexp.MustCompile(labelPattern).MatchString(rest) {
-			return Reach{}, wrong("write one as in fleet://role=client", "%q names no label of machines", strict.Clip(text))
-		}
-		return Reach{Scheme: ReachFleet, Label: rest}, nil
-	}
-	r := Reach{Scheme: Scheme(scheme)}
-	if !found || r.Scheme != ReachTLS && r.Scheme != ReachSSH && r.Scheme != ReachServe {
-		return Reach{}, wrong(forms, "%q says no way to reach an endpoint", strict.Clip(text))
-	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		r.User, rest = rest[:at], rest[at+1:]
-		switch {
-		case r.Scheme != ReachSSH:
-			return Reach{}, wrong("leave it out; the token_file proves who asks", "%q has a user, which %s:// does not know", strict.Clip(text), scheme)
-		case strings.ContainsRune(r.User, ':'):
-			return Reach{}, wrong("leave the password out; have ssh use a key or its agent", "%q has a password", strict.Clip(r.User[:strings.IndexByte(r.User, ':')]+":…@"+rest))
-		case !regexp.MustCompile(userPattern).MatchString(r.User):
-			return Reach{}, wrong("write it as in ssh://ops@"+rest, "%q is no name of a user", strict.Clip(r.User))
-		}
-	}
-	if strings.ContainsAny(rest, "/?#") {
-		return Reach{}, wrong("leave out what follows the host", "%q is more than a host and a port", strict.Clip(text))
-	}
-	var err error
-	r.Host, r.Port, err = splitHost(rest)
-	if err != nil {
-		return Reach{}, err
-	}
-	return r, nil
 }
 
 // splitHost takes a host and a port apart; the port is 0 where there is none.

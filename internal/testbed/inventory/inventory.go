@@ -8,8 +8,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -96,27 +94,6 @@ type AMQPQueue struct {
 type ServiceBusQueue struct {
 	Name           string
 	ConnectionFile string // holds a connection string
-}
-
-// Scheme is how an end is reached.
-type Scheme string
-
-// The schemes.
-const (
-	ReachLocal Scheme = "local" // this process
-	ReachTLS   Scheme = "tls"   // hopbench agent --listen
-	ReachSSH   Scheme = "ssh"   // sshd alone
-	ReachServe Scheme = "serve" // hopbench serve; only as a destination
-	ReachFleet Scheme = "fleet" // the machines of a fleet that have a label
-)
-
-// Reach is how an end is reached.
-type Reach struct {
-	Scheme Scheme
-	User   string // ssh; may be empty
-	Host   string // name or address; empty for local
-	Port   uint16 // 0: the scheme's own
-	Label  string // fleet, as in role=client
 }
 
 // Endpoint is a host at an end of paths, or an appliance on them that has an agent.
@@ -241,39 +218,6 @@ type CSVMeter struct {
 
 // AgentPort is where agents listen whose port a file leaves out.
 const AgentPort = 5202
-
-// whole is the reach with the port that a file may leave out; that of ssh is in its own
-// configuration.
-func (r Reach) whole() Reach {
-	switch r.Scheme {
-	case ReachTLS:
-		r.Port = cmp.Or(r.Port, AgentPort)
-	case ReachServe:
-		r.Port = cmp.Or(r.Port, measurement.DefaultPort)
-	}
-	return r
-}
-
-// String is the reach as a testbed file has it.
-func (r Reach) String() string {
-	if r.Scheme == ReachLocal {
-		return string(r.Scheme)
-	}
-	if r.Scheme == ReachFleet {
-		return string(r.Scheme) + "://" + r.Label
-	}
-	host := r.Host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if r.Port != 0 {
-		host += ":" + strconv.Itoa(int(r.Port))
-	}
-	if r.User != "" {
-		host = r.User + "@" + host
-	}
-	return string(r.Scheme) + "://" + host
-}
 
 // Switching says what a run needs that takes the paths in this order, if none of the
 // values that it sets was in force before: commands of switches, and time to settle.

@@ -1,12 +1,17 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/strict"
 )
@@ -33,7 +38,8 @@ func kindTable() []kindRow {
 	return []kindRow{
 		{
 			name: result.TestbedHosts, keys: []string{"switches", "hops"}, pathKeys: []string{"listen", "from", "set", "hops"},
-			reach: []Scheme{ReachLocal, ReachTLS, ReachSSH, ReachServe}, forms: "local, tls://HOST:PORT, ssh://USER@HOST or serve://HOST:PORT",
+			reach: []Scheme{ReachLocal, ReachTLS, ReachSSH, ReachServe},
+			forms: "local (this process), tls://HOST:PORT (hopbench agent), ssh://USER@HOST (sshd alone) or serve://HOST:PORT (hopbench serve, only as a destination)",
 			match: (*loader).onePair,
 		},
 		{
@@ -42,6 +48,94 @@ func kindTable() []kindRow {
 			networks: true, load: (*loader).fleet, match: (*loader).fitsFleet,
 		},
 	}
+}
+
+// Scheme is how an end is reached.
+type Scheme string
+
+// The schemes.
+const (
+	ReachLocal Scheme = "local" // this process
+	ReachTLS   Scheme = "tls"   // hopbench agent --listen
+	ReachSSH   Scheme = "ssh"   // sshd alone
+	ReachServe Scheme = "serve" // hopbench serve; only as a destination
+	ReachFleet Scheme = "fleet" // the machines of a fleet that have a label
+)
+
+// Reach is how an end is reached.
+type Reach struct {
+	Scheme Scheme
+	User   string // ssh; may be empty
+	Host   string // name or address; empty for local
+	Port   uint16 // 0: the scheme's own
+	Label  string // fleet, as in role=client
+}
+
+func parseReach(text string) (Reach, error) {
+	if text == string(ReachLocal) {
+		return Reach{Scheme: ReachLocal}, nil
+	}
+	scheme, rest, found := strings.Cut(text, "://")
+	if Scheme(scheme) == ReachFleet {
+		if !regexp.MustCompile(labelPattern).MatchString(rest) {
+			return Reach{}, wrong("write one as in fleet://role=client", "%q names no label of machines", strict.Clip(text))
+		}
+		return Reach{Scheme: ReachFleet, Label: rest}, nil
+	}
+	r := Reach{Scheme: Scheme(scheme)}
+	if !found || r.Scheme != ReachTLS && r.Scheme != ReachSSH && r.Scheme != ReachServe {
+		return Reach{}, wrong("write "+kindRowOf(result.TestbedHosts).forms, "%q says no way to reach an endpoint", strict.Clip(text))
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		r.User, rest = rest[:at], rest[at+1:]
+		switch {
+		case r.Scheme != ReachSSH:
+			return Reach{}, wrong("leave it out; the token_file proves who asks", "%q has a user, which %s:// does not know", strict.Clip(text), scheme)
+		case strings.ContainsRune(r.User, ':'):
+			return Reach{}, wrong("leave the password out; have ssh use a key or its agent", "%q has a password", strict.Clip(r.User[:strings.IndexByte(r.User, ':')]+":…@"+rest))
+		case !regexp.MustCompile(userPattern).MatchString(r.User):
+			return Reach{}, wrong("write it as in ssh://ops@"+rest, "%q is no name of a user", strict.Clip(r.User))
+		}
+	}
+	if strings.ContainsAny(rest, "/?#") {
+		return Reach{}, wrong("leave out what follows the host", "%q is more than a host and a port", strict.Clip(text))
+	}
+	var err error
+	r.Host, r.Port, err = splitHost(rest)
+	if err != nil {
+		return Reach{}, err
+	}
+	return r, nil
+}
+
+// whole is the reach with the port that a file may leave out; that of ssh is in its own
+// configuration.
+func (r Reach) whole() Reach {
+	switch r.Scheme {
+	case ReachTLS:
+		r.Port = cmp.Or(r.Port, AgentPort)
+	case ReachServe:
+		r.Port = cmp.Or(r.Port, measurement.DefaultPort)
+	}
+	return r
+}
+
+// String is the reach as a testbed file has it.
+func (r Reach) String() string {
+	if r.Scheme == ReachLocal {
+		return string(r.Scheme)
+	}
+	host := cmp.Or(r.Label, r.Host)
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if r.Port != 0 {
+		host += ":" + strconv.Itoa(int(r.Port))
+	}
+	if r.User != "" {
+		host = r.User + "@" + host
+	}
+	return string(r.Scheme) + "://" + host
 }
 
 // Kinds lists the kinds of testbeds that files describe.

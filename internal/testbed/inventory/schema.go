@@ -4,6 +4,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/kind"
 )
 
 // generated is the part of the schema that Go types give.
@@ -27,6 +30,9 @@ func Schema() []byte {
 		path := object{"properties": refused(row, keysOfPath)}
 		then := refused(row, keysOfFile)
 		then["paths"] = object{"additionalProperties": path}
+		pattern := strings.Replace(strings.Join(kind.Texts(row.reach), "://.+|")+"://.+", "local://.+", "local", 1)
+		reach := object{"description": "How it is reached: " + row.forms + ".", "pattern": "^(" + pattern + ")$"}
+		then["endpoints"] = object{"additionalProperties": object{"properties": object{"reach": reach}}}
 		kinds = append(kinds, object{
 			"if":   object{"properties": object{"kind": object{"const": row.name}}, "required": []string{"kind"}},
 			"then": object{"properties": then},
