@@ -93,8 +93,7 @@ func (l *loader) sessions(field *FileHop, h Hop, e *Experiment) {
 		l.Wrong(&field.Type, "write backends: 1, or leave out the test", "the load balancer %q spreads the connections of test %q over %d back ends, and all of them belong to one", h.Name, e.Tests[i].Name, h.Backends)
 	}
 	i = slices.IndexFunc(e.Tests, func(t Test) bool {
-		k, _ := kind.Of(t.Spec.Kind)
-		return t.Spec.SourcePort > 0 && kind.OverUDP(t.Spec) && !k.Streams // a load's own port is that of its streams
+		return t.Spec.SourcePort > 0 && kind.OverUDP(t.Spec) && !endsTune(t.Spec.Kind) // a load's own port is that of its streams
 	})
 	if i >= 0 {
 		l.Wrong(&field.Type, "write backends: 1, or leave source_port out of the test, so that ports are tried",
