@@ -89,8 +89,8 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"variant-with-hops", "variant-with-nothing-off", "off-without-same-as", "path-without-hops",
 		"scale-out-to-fewer", "tunnel-id-of-wireguard", "tunnel-mtu-too-large", "tunnel-over-small-path",
 		"tunnel-through-nat", "tunnels-of-one-id", "tunnels-on-one-port", "pairs-of-one", "pairs-of-many-flows",
-		"too-few-round-trips", "flow-limit-below-datagrams", "flow-limit-below-flows", "flow-limit-below-controls", "flow-limit-below-files", "flow-limit-below-load", "flow-limit-below-pairs", "too-many-silent-hops", "tunnel-port-of-tests",
-		"two-load-balancers", "ftp-behind-a-balancer", "iperf3-behind-a-balancer", "idps-behind-load-balancer", "nat-behind-load-balancer", "one-way-behind-load-balancer", "off-behind-load-balancer",
+		"too-few-round-trips", "flow-limit-below-datagrams", "flow-limit-below-flows", "flow-limit-below-controls", "flow-limit-below-files", "flow-limit-below-load", "flow-limit-below-pairs", "flow-limit-below-tunnels", "too-many-silent-hops", "tunnel-port-of-tests",
+		"two-load-balancers", "ftp-behind-a-balancer", "iperf3-behind-a-balancer", "source-port-behind-a-balancer", "idps-behind-load-balancer", "nat-behind-load-balancer", "one-way-behind-load-balancer", "off-behind-load-balancer",
 		"load-balancer-by-switch", "pairs-by-switch", "off-as-another", "off-of-links", "off-twice",
 		// the size of a quantity with a unit
 		"loss-bound-zero", "loss-bound-too-large", "mss-too-large", "packet-too-small", "packet-too-large", "send-buffer-too-small",
