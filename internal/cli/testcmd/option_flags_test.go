@@ -242,8 +242,6 @@ func TestTarget(t *testing.T) {
 		{arg: "[2001:db8::1]:99", name: "2001:db8::1", port: 99},
 		{arg: "fe80::1%eth0", name: "fe80::1%eth0", port: measurement.DefaultPort},
 		{arg: "fe80::1%eth0", device: "eth1", unacceptable: true},
-		{arg: "fe80::1", unacceptable: true},
-		{arg: "[fe80::1]:99", device: "eth0", unacceptable: true}, // a trace takes no device
 		{arg: "host%eth0", device: "eth0", name: "host", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "host%eth0", device: "eth1", unacceptable: true},
 		{arg: "host%", unacceptable: true},

@@ -59,18 +59,13 @@ func SplitTarget(arg string, defaultPort uint16) (to Target, device string, err 
 		to.Name = strings.TrimSuffix(inner, "]")
 	}
 	host, device, found := strings.Cut(to.Name, "%")
-	a, err := netip.ParseAddr(host)
-	onLink := err == nil && a.Is6() && a.IsLinkLocalUnicast()
-	switch {
-	case !found && onLink:
-		return to, "", fmt.Errorf("%s is an address on one link, of which this host may have several; write the interface that has it, as in %[1]s%%eth0", to.Name)
-	case !found:
+	if !found {
 		return to, "", nil
 	}
 	if device == "" {
 		return to, "", fmt.Errorf("%s names no interface after its %%", arg)
 	}
-	if !onLink {
+	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
 		to.Name = host // only a link-local address keeps its zone
 	}
 	return to, device, nil

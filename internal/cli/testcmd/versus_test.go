@@ -89,7 +89,6 @@ func TestImpossibleComparisonsAreRefused(t *testing.T) {
 		"--versus device=eth2,%eth1":                 "names device twice",
 		"--versus port=5203,10.0.0.8:5202":           "names port twice",
 		"--versus fe80::1%eth1,device=eth2":          "is an address on the link of eth1",
-		"--versus fe80::1":                           "write the interface that has it, as in fe80::1%eth0",
 		"--versus mtu=1400":                          "none of bind, device, dscp and port",
 		"--versus :http":                             "not a port",
 		"--versus port=99999":                        "not a port",
