@@ -224,6 +224,14 @@ func TestNoFlagsAreTheProfile(t *testing.T) {
 	}
 }
 
+func TestTargetsThatAreNone(t *testing.T) {
+	for want, to := range map[string]Target{"no host is named": {"", 1}, "port 0": {"host", 0}, "as in fe80::1%eth0": {"fe80::1", 1}} {
+		if err := new(Host).Check(to); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want an error that says %q", to, err, want)
+		}
+	}
+}
+
 func TestTarget(t *testing.T) {
 	for _, c := range []struct {
 		arg, device  string
@@ -242,11 +250,13 @@ func TestTarget(t *testing.T) {
 		{arg: "[2001:db8::1]:99", name: "2001:db8::1", port: 99},
 		{arg: "fe80::1%eth0", name: "fe80::1%eth0", port: measurement.DefaultPort},
 		{arg: "fe80::1%eth0", device: "eth1", unacceptable: true},
+		{arg: "fe80::1", device: "eth0", name: "fe80::1%eth0", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "host%eth0", device: "eth0", name: "host", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "host%eth0", device: "eth1", unacceptable: true},
 		{arg: "host%", unacceptable: true},
 		{arg: "host:http", unacceptable: true},
 		{arg: "host:99999", unacceptable: true},
+		{arg: "host:0", unacceptable: true},
 	} {
 		f, err := parse(t, strings.TrimSuffix("--device="+c.device, "--device="))
 		testutil.OK(t, err)

@@ -51,7 +51,7 @@ func SplitTarget(arg string, defaultPort uint16) (to Target, device string, err 
 	to = Target{arg, defaultPort}
 	if host, port, err := net.SplitHostPort(arg); err == nil {
 		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
+		if err != nil || n == 0 {
 			return to, "", fmt.Errorf("%q is not a port", port)
 		}
 		to = Target{host, uint16(n)}
@@ -71,10 +71,22 @@ func SplitTarget(arg string, defaultPort uint16) (to Target, device string, err 
 	return to, device, nil
 }
 
+// onLink says that a name is an address that needs an interface, and has none.
+func onLink(name string) bool {
+	a, err := netip.ParseAddr(name)
+	return err == nil && a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == ""
+}
+
 // Check says what can be right on no network, before anything is sent.
 func (h *Host) Check(to Target) error {
 	if to.Name == "" {
 		return errors.New("no host is named; write its name or address, with or without a port, as in 192.0.2.7:5201")
+	}
+	if to.Port == 0 {
+		return errors.New("port 0 is none that a server has; write one from 1 to 65535")
+	}
+	if onLink(to.Name) {
+		return fmt.Errorf("%s is an address on a link; write its interface, too, as in %[1]s%%eth0", to.Name)
 	}
 	var source netip.Addr
 	if h.Bind != "" {

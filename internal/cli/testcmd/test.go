@@ -217,10 +217,14 @@ func (f *testFlags) whom(args []string, portGiven bool) (Target, error) {
 // target takes HOST[%DEVICE][:PORT] apart; a device becomes that of the tests.
 func (f *testFlags) target(arg string, defaultPort uint16) (Target, error) {
 	to, device, err := SplitTarget(arg, defaultPort)
+	given := value[string](f.options, "device")
+	if err == nil && given != "" && onLink(to.Name) {
+		to.Name += "%" + given
+	}
 	if err != nil || device == "" {
 		return to, err
 	}
-	if given := value[string](f.options, "device"); given != "" && given != device {
+	if given != "" && given != device {
 		return to, fmt.Errorf("%s and --device %q do not name one interface", arg, given)
 	}
 	if !strings.Contains(to.Name, "%") { // an address on a link has its interface itself, for tests that take none, too

@@ -96,6 +96,12 @@ func (w way) other(text string) (way, error) {
 			return wrong("%w", err)
 		}
 	}
+	switch {
+	case onLink(w.Name) && w.device == "":
+		return wrong("%s is an address on a link; write its interface, too, as in %[1]s%%eth0", w.Name)
+	case onLink(w.Name):
+		w.Name += "%" + w.device
+	}
 	if _, link, on := strings.Cut(w.Name, "%"); on && w.device != "" && w.device != link {
 		if given["device"] {
 			return wrong("%s is an address on the link of %s; write the one on that of %s", w.Name, link, w.device)
