@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,13 +138,15 @@ func interfaces() []Interface {
 // told are the interfaces that are told of: first those with an address of more than their link,
 // which a path is likely to go to, as those of containers have none.
 func told(all []Interface) []Interface {
-	rank := func(i Interface) int {
+	var first, rest []Interface
+	for _, i := range all {
 		if slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool { return !a.IsLinkLocalUnicast() }) {
-			return 0
+			first = append(first, i)
+		} else {
+			rest = append(rest, i)
 		}
-		return 1
 	}
-	slices.SortStableFunc(all, func(a, b Interface) int { return cmp.Compare(rank(a), rank(b)) })
+	all = append(first, rest...)
 	return all[:min(len(all), maxInterfaces)]
 }
 

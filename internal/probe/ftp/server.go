@@ -1,13 +1,11 @@
 package ftp
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -176,7 +174,6 @@ const maxReported = 1200
 func (f *fileServer) report() []protocol.Transfer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	slices.SortStableFunc(f.transfers, func(a, b ftp.Transfer) int { return cmp.Compare(a.Offset, b.Offset) })
 	out := make([]protocol.Transfer, len(f.transfers))
 	for i, t := range f.transfers {
 		out[i] = protocol.Transfer{Offset: t.Offset, Bytes: t.Bytes, Client: t.Remote, Server: t.Local}
