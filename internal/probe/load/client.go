@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -193,6 +194,18 @@ func (t *test) outcome() (measurement.Outcome, error) {
 			out.Effective[k] = v
 		}
 	}
-	out.Facts = session.AppendNew(session.AppendNew(out.Facts, t.idle.Facts...), t.probe.Facts...)
+	out.Facts = factsOf(out.Facts, t.idle.Facts, t.probe.Facts)
 	return out, nil
+}
+
+// factsOf joins what there is to know of the load and of the requests before it and under it.
+// What is so of those before it alone says so: the test is about the others.
+func factsOf(load, idle, loaded []string) []string {
+	idle = slices.Clone(idle)
+	for i, fact := range idle {
+		if !slices.Contains(loaded, fact) && !slices.Contains(load, fact) {
+			idle[i] += " (without load)"
+		}
+	}
+	return session.AppendNew(session.AppendNew(load, idle...), loaded...)
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -40,5 +41,13 @@ func TestResponsiveness(t *testing.T) {
 		if math.Abs(got-c.want) > 1e-6*c.want || ok != (c.want > 0) {
 			t.Errorf("%d round trips, %d unanswered: %v per minute, %v, want %v", len(c.rtts), c.unanswered, got, ok, c.want)
 		}
+	}
+}
+
+func TestFactsSayOfWhichRequestsTheyAre(t *testing.T) {
+	got := factsOf([]string{"the window was clamped"}, []string{"the cookie is 24 bytes", "26 requests left late"}, []string{"197 requests left late", "the cookie is 24 bytes"})
+	want := []string{"the window was clamped", "the cookie is 24 bytes", "26 requests left late (without load)", "197 requests left late"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
