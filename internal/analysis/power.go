@@ -114,7 +114,7 @@ func (c *costEstimate) detectable() float64 {
 func assessPower(all []*costEstimate) {
 	for _, c := range all {
 		c.Detectable = c.detectable()
-		if c.RepetitionsNeeded > 0 {
+		if c.RepetitionsNeeded > 0 && !(c.tooFew() && c.hidden()) {
 			c.NeededLow, c.NeededHigh = c.neededRange()
 		}
 	}
