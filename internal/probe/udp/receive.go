@@ -291,8 +291,9 @@ func (r *receiver) settle(sum *arrivals, next *leader) {
 }
 
 // numberOf is the sequence number of a packet that waited: soon after all that
-// came, or behind the next leader if that was late, or else the last at its place
-// before that leader. Without one, it is a late packet, or one after a gap.
+// came, or behind the next leader if that was late, or else the first at its place that is
+// in order, or the last before that leader where none is: several laps may wait for one
+// leader, and what came in order stays so. Without one, it is a late packet, or one after a gap.
 func (r *receiver) numberOf(f follower, next *leader) uint64 {
 	lap := uint64(f.lap)
 	ahead := f.last(r.count.next + lap - 1)
@@ -308,7 +309,7 @@ func (r *receiver) numberOf(f follower, next *leader) uint64 {
 	if own := next.sequence + uint64(f.index); f.at(own) && own < r.count.next {
 		return own
 	}
-	return f.last(next.sequence)
+	return min(f.last(next.sequence), ahead)
 }
 
 // settleLast counts those for which no leader will come.

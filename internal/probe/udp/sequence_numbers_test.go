@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -87,4 +88,26 @@ func TestFollowersAreCountedAsIfNumbered(t *testing.T) {
 			t.Fatalf("%d of %d counted", r.packets[0], len(order))
 		}
 	})
+}
+
+// Of packets that arrive in order none is late or a copy, however many of them are lost: those
+// of several laps may wait for one leader then.
+func TestFollowersStayInOrderWhenMostAreLost(t *testing.T) {
+	const packets, sent = 44, 500_000
+	for _, loss := range []float64{0.5, 0.9, 0.95, 0.97, 0.99} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		r := &receiver{cookie: make([]byte, protocol.CookieBytes), width: time.Second, bytes: make([]int64, 1), packets: make([]int64, 1)}
+		var sum arrivals
+		came := int64(0)
+		for sequence := range uint64(sent) {
+			if rng.Float64() >= loss {
+				came++
+				r.packet(&sum, sentByReference(sequence, packets, phaseMeasured, int64(sequence)+1), 1000, 0)
+			}
+		}
+		r.settleLast()
+		if c := &r.count; c.received != came || c.duplicated != 0 || c.reordered != 0 {
+			t.Errorf("loss %v: %d received, %d twice and %d late of %d", loss, c.received, c.duplicated, c.reordered, came)
+		}
+	}
 }
