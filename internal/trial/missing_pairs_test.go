@@ -127,8 +127,10 @@ func (o *one) Run(ctx context.Context, r probe.Request, progress func(measuremen
 		<-ctx.Done()
 		return measurement.Outcome{}, cancelled()
 	}
-	if _, err := r.Prepared(ctx); err != nil {
-		return measurement.Outcome{}, cancelled()
+	if r.Prepared != nil { // one of several
+		if _, err := r.Prepared(ctx); err != nil {
+			return measurement.Outcome{}, cancelled()
+		}
 	}
 	began := time.Now()
 	sleep := func(d time.Duration) bool {
@@ -224,6 +226,19 @@ func TestPairsThatLack(t *testing.T) {
 				if fates[k] == serverGone && !strings.Contains(p.Error, fmt.Sprintf("s%d is gone", k+1)) {
 					t.Errorf("the server of pair %d died: %s", k+1, p.Error)
 				}
+			}
+		})
+	}
+}
+
+// The only pair fails by its path, or lacks an end, as one of several does.
+func TestTheOnlyPair(t *testing.T) {
+	for _, fate := range []string{reset, serverGone, goneMeanwhile, refused} {
+		synctest.Test(t, func(t *testing.T) {
+			d, err := Do(t.Context(), newCrowd([]string{fate}), Wanted{ID: "t", Path: "p", Spec: combineSpec}, func(measurement.Progress) {})
+			says := words.Findings(d.Gate, false)
+			if path := fate == reset; err != nil || d.Gate.Passed || d.Gate.Broken != path || strings.Contains(says, "s1 is gone") != (fate == serverGone) {
+				t.Errorf("%s: %v, broken %v: %s", fate, err, d.Gate.Broken, says)
 			}
 		})
 	}

@@ -22,7 +22,9 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 		pair := t.path.Pairs[0]
 		outcome, err := t.sources[0].Run(ctx, t.request(pair), progress)
 		t.noteClocks(pair, &outcome)
-		return outcome, []measurement.Outcome{outcome}, err
+		t.failed[0] = err
+		t.findHoles(ctx)
+		return outcome, []measurement.Outcome{outcome}, t.failed[0]
 	}
 	sum := newProgressSum(t.path.Pairs, progress)
 	start := newCommonStart(t.spec, len(t.path.Pairs))
