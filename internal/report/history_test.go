@@ -72,6 +72,34 @@ func TestHistoryOfAWatch(t *testing.T) {
 	}
 }
 
+// A time of which nothing is known is left blank, whether the watch was off or the clock was set
+// back; a test that the budget leaves out now and then, or a missing round, breaks no line.
+func TestHistoryWithHoles(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		from  int // round from which on rounds are later
+		later time.Duration
+		lines int // of two series that each round has, and one that every fifth has
+	}{
+		{"none", 0, 0, 3},
+		{"a missing hour", 600, time.Hour, 3},
+		{"a month", 600, 30 * 24 * time.Hour, 6},
+		{"a month after the first round", 1, 30 * 24 * time.Hour, 6},
+		{"a clock set back", 600, -2 * 24 * time.Hour, 6},
+	} {
+		head, rounds, announced := watchedPath(1200)
+		for i := range rounds {
+			if i >= c.from {
+				rounds[i].Start = rounds[i].Start.Add(c.later)
+			}
+		}
+		page := string(written(t, html.WriteHistory, report.NewHistory(head, rounds, announced)))
+		if n := strings.Count(page, "s1 curve"); n != c.lines || strings.Contains(page, "NaN") {
+			t.Errorf("%s: %d lines, want %d", c.name, n, c.lines)
+		}
+	}
+}
+
 // A year of a watch stays a small page.
 func TestHistoryOfAYearIsSmall(t *testing.T) {
 	if page := written(t, html.WriteHistory, report.NewHistory(watchedPath(365*96))); len(page) > 400_000 {

@@ -24,7 +24,8 @@ func TrendFigures(h *report.History) []Figure {
 }
 
 func trend(id string, t report.Trend) Figure {
-	parts := t.Slices(mostColumns)
+	stretches := stretchesOf(t)
+	parts := slices.Concat(stretches...)
 	first, last := t.Times[0], t.Times[len(t.Times)-1]
 	if !last.After(first) { // a single round, or a clock that was set back
 		last = first.Add(time.Second)
@@ -65,27 +66,34 @@ func trend(id string, t report.Trend) Figure {
 	}
 	zoomed := func(draw func()) { p.plot(moments, float64(first.UnixMilli())/1e3, one, scale, draw) }
 	zoomed(func() {
-		for _, s := range parts {
-			i := s.To - 1
-			if !t.Learned[i] {
-				band()
-				continue
+		for _, stretch := range stretches {
+			for _, s := range stretch {
+				i := s.To - 1
+				if !t.Learned[i] {
+					band()
+					continue
+				}
+				limits = append(limits, ranged{at(i), t.Low[i], t.Level[i], t.High[i]})
 			}
-			limits = append(limits, ranged{at(i), t.Low[i], t.Level[i], t.High[i]})
+			band()
 		}
-		band()
 	})
 	p.axes(timeTicks(first, last), p.y.ticks(4, scale), "", name)
-	var medians []ranged
-	for _, s := range parts {
-		medians = append(medians, ranged{(at(s.From) + at(s.To-1)) / 2, s.Low, s.Median, s.High})
-	}
-	line, shade := spread(medians, p.x, p.y)
 	zoomed(func() {
-		if len(parts) < len(t.Values) {
-			p.area(shade, class("f", 1)+" range")
+		for _, stretch := range stretches {
+			var medians []ranged
+			for _, s := range stretch {
+				medians = append(medians, ranged{(at(s.From) + at(s.To-1)) / 2, s.Low, s.Median, s.High})
+			}
+			line, shade := spread(medians, p.x, p.y)
+			if len(line) == 1 { // no line leads to it
+				line = []point{{line[0].x - 1, line[0].y}, {line[0].x + 1, line[0].y}}
+			}
+			if len(parts) < len(t.Values) {
+				p.area(shade, class("f", 1)+" range")
+			}
+			p.polyline(line, class("s", 1)+" curve", "")
 		}
-		p.polyline(line, class("s", 1)+" curve", "")
 		for _, c := range t.Changes {
 			x := p.x.at(c.Sub(first).Seconds())
 			p.line(x, p.top, x, p.bottom, class("s", 2)+" failed")
@@ -97,6 +105,36 @@ func trend(id string, t report.Trend) Figure {
 		}
 	})
 	return Figure{Title: t.Label, SVG: p.end(), Caption: t.Caption}
+}
+
+// holeShare is the part of a picture from which on a time without samples is left blank.
+const holeShare = 100
+
+// stretchesOf cuts a trend into slices, and apart where nothing was measured for several times as
+// long as usual, or the clock was set back: no line leads over a time of which nothing is known.
+func stretchesOf(t report.Trend) (out [][]report.Slice) {
+	n := len(t.Values)
+	var apart []time.Duration
+	for i := range n - 1 {
+		apart = append(apart, t.Times[i+1].Sub(t.Times[i]))
+	}
+	hole := time.Duration(0)
+	if n > 1 {
+		usual := slices.Sorted(slices.Values(apart))[(n-1)/2]
+		hole = max(4*usual, t.Times[n-1].Sub(t.Times[0])/holeShare)
+	}
+	from := 0
+	for i := range n {
+		if i+1 < n && apart[i] >= 0 && apart[i] <= hole {
+			continue
+		}
+		stretch := report.Trend{Values: t.Values[from : i+1]}.Slices(max(mostColumns*(i+1-from)/n, 1))
+		for k := range stretch {
+			stretch[k].From, stretch[k].To = stretch[k].From+from, stretch[k].To+from
+		}
+		out, from = append(out, stretch), i+1
+	}
+	return out
 }
 
 // timeTicks are a few moments between two, written as fine as they are apart.
