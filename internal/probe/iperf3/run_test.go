@@ -110,6 +110,10 @@ func checkIPerf3(t *testing.T, spec measurement.Spec, out measurement.Outcome) {
 			t.Errorf("metrics are %v", out.Metrics)
 		}
 	}
+	// What the warm-up missed may be made up for.
+	if rate, most := out.Metrics["goodput_bits_per_second"], 4*spec.PacingBitsPerSecond*float64(flows); most > 0 && rate > most {
+		t.Errorf("%.0f bit/s in all, paced at %.0f a flow", rate, spec.PacingBitsPerSecond)
+	}
 	if len(out.Flows) != flows {
 		t.Fatalf("%d flows, want %d", len(out.Flows), flows)
 	}
