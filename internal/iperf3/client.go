@@ -558,7 +558,7 @@ func (t *client) finish(user, system float64) (Result, error) {
 		if s.sender && !t.udp {
 			ours.HasRetransmits = 1
 		}
-		if !t.udp {
+		if !t.udp && (s.sender || ours.Congestion == "") { // those that send come first
 			ours.Congestion = s.conn.CongestionControl()
 		}
 		ours.Streams = append(ours.Streams, s.result(t.until, s.retransmits()))

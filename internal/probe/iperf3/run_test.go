@@ -114,6 +114,9 @@ func checkIPerf3(t *testing.T, spec measurement.Spec, out measurement.Outcome) {
 	if rate, most := out.Metrics["goodput_bits_per_second"], 4*spec.PacingBitsPerSecond*float64(flows); most > 0 && rate > most {
 		t.Errorf("%.0f bit/s in all, paced at %.0f a flow", rate, spec.PacingBitsPerSecond)
 	}
+	if got := out.Effective["congestion_control"]; spec.CongestionControl != "" && got != spec.CongestionControl {
+		t.Errorf("sent with %q, want %q", got, spec.CongestionControl)
+	}
 	if len(out.Flows) != flows {
 		t.Fatalf("%d flows, want %d", len(out.Flows), flows)
 	}

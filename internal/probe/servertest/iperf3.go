@@ -39,7 +39,9 @@ func IPerf3Specs() []measurement.Spec {
 		func(s *measurement.Spec) { s.Direction = measurement.Receive },
 		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Send, 4 },
 		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Receive, 4 },
-		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Both, 2 },
+		func(s *measurement.Spec) {
+			s.Direction, s.Flows, s.CongestionControl = measurement.Both, 2, "reno"
+		},
 		func(s *measurement.Spec) {
 			s.DSCP = 8
 			if s.Kind == measurement.TCP {
