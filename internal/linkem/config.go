@@ -170,6 +170,15 @@ func (d Direction) queueBytes() float64 {
 // 50 ms, and at least two super-packets.
 func queueBytes(bitsPerSecond float64) float64 { return max(bitsPerSecond/8*0.050, 128<<10) }
 
+// QueueTime is how long a frame waits at most for a wire with a rate, while an inspector is active.
+func (d Direction) QueueTime() time.Duration {
+	rate := d.inspectedRate()
+	if rate == 0 {
+		return 0
+	}
+	return time.Duration(d.queueBytes() * 8 / rate * float64(time.Second))
+}
+
 // bufferBytes is how much is on the wire and in its queue at most.
 func (d Direction) bufferBytes() float64 {
 	rate, queue := d.RateBitsPerSecond, d.queueBytes()

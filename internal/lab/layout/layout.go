@@ -59,7 +59,7 @@ type Path struct {
 	Balancer string
 	Backends []Backend
 	// BackendRoundTrip is how long the path's delays have a round trip from Balancer to a
-	// back end take, with nearly all of their jitter.
+	// back end take, with nearly all of their jitter, and with the queues of its rates full.
 	BackendRoundTrip time.Duration
 	// VariantOf is the path whose nodes and addresses this one shares, with some
 	// hops bypassed; empty for a path of its own.

@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // ScaleOut is a hop of a path that takes new flows on more instances from some
@@ -186,7 +187,10 @@ func (w *pathBuilder) arrive(end topology.End) error {
 	}
 	behind := slices.IndexFunc(w.hops, func(h hopPlace) bool { return h.Backends > 0 })
 	for _, h := range w.hops[behind:] {
-		w.path.BackendRoundTrip += 2 * (h.Delay + 4*h.Jitter)
+		full := linkem.Direction{
+			RateBitsPerSecond: h.RateBitsPerSecond, QueueBytes: h.QueueBytes, InspectRateBitsPerSecond: h.InspectRateBitsPerSecond,
+		}
+		w.path.BackendRoundTrip += 2 * (h.Delay + 4*h.Jitter + full.QueueTime())
 	}
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == w.path.Balancer })
 	w.topology.Nodes[i].Functions.Balance = &filter.Balance{Address: w.path.Hops[w.filterNodes[front].hop], Backends: addresses}

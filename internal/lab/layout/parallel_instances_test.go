@@ -120,7 +120,7 @@ func TestPathsOfParallelHops(t *testing.T) {
 			Name: "balanced", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.1.0.1")[0], Destination: a("10.1.0.2")[0],
 			Hops: a("10.1.0.2", "10.1.0.2"), ReceivedTTL: 63, ReturnedTTL: 63, Listen: a("10.1.1.2")[0],
 			HopNodes: []HopNode{{Hop: "lb", Instance: 1, Node: "balanced/lb", Interface: "to-backend-1"}, {Hop: "lb", Instance: 2, Node: "balanced/lb", Interface: "to-backend-2"}},
-			Balancer: "balanced/lb", Backends: []Backend{{"vm2", a("10.1.1.2")[0]}, {"balanced/vm2.2", a("10.1.1.6")[0]}},
+			Balancer: "balanced/lb", Backends: []Backend{{"vm2", a("10.1.1.2")[0]}, {"balanced/vm2.2", a("10.1.1.6")[0]}}, BackendRoundTrip: 100 * time.Millisecond,
 		},
 		{
 			Name: "both", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.2.0.1")[0], Destination: a("10.2.3.2")[0],
@@ -179,6 +179,37 @@ func TestParallelHopsThatCannotBe(t *testing.T) {
 		e.Paths = []experiment.Path{{Name: "x", Hops: test.hops}}
 		if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
+		}
+	}
+}
+
+// A health check of back ends has as long as the hops behind the balancer can keep it: by their
+// delays there and back, and in the queues that a test fills.
+func TestRoundTripToBackEnds(t *testing.T) {
+	balancer := experiment.Hop{Type: experiment.LoadBalancer, Name: "lb", Backends: 2}
+	hop := func(m experiment.Impairment) experiment.Hop {
+		return experiment.Hop{Type: experiment.Router, Name: "r", Impairment: m}
+	}
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		hops []experiment.Hop
+		want time.Duration
+	}{
+		"nothing":      {[]experiment.Hop{balancer}, 0},
+		"before it":    {[]experiment.Hop{hop(experiment.Impairment{Delay: 9 * ms, RateBitsPerSecond: 1e6}), balancer}, 0},
+		"delays":       {[]experiment.Hop{balancer, hop(experiment.Impairment{Delay: 5 * ms, Jitter: ms})}, 18 * ms},
+		"a fast queue": {[]experiment.Hop{balancer, hop(experiment.Impairment{RateBitsPerSecond: 1e9})}, 100 * ms},
+		"a slow queue": {[]experiment.Hop{balancer, hop(experiment.Impairment{RateBitsPerSecond: 1e6, QueueBytes: 250e3})}, 4000 * ms},
+		"an idps": {[]experiment.Hop{balancer, {
+			Type: experiment.IDPS, Name: "i", Mode: experiment.IDPSAlert, InspectRateBitsPerSecond: 5e8, Impairment: experiment.Impairment{RateBitsPerSecond: 1e9},
+		}, {Type: experiment.Router, Name: "r"}}, 200 * ms},
+	} {
+		_, paths, err := FromExperiment(&experiment.Experiment{
+			Endpoints: []experiment.Endpoint{{Name: "a"}, {Name: "b"}}, Source: "a", Destination: "b", Paths: []experiment.Path{{Name: "p", Hops: test.hops}},
+		})
+		testutil.OK(t, err)
+		if got := paths[0].BackendRoundTrip; got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
 }
