@@ -63,7 +63,11 @@ func Of(t topology.Topology) (Plan, error) {
 			subnet := addressOf(n, e.Interface, e.Address)
 			add(subnet[0])
 			if e.EgressBitsPerSecond > 0 && !n.ShareEgress {
-				add(MeterRate{e.Node, e.Interface, EgressBucket(e.EgressBitsPerSecond)})
+				bucket := EgressBucket(e.EgressBitsPerSecond)
+				if n.Forward {
+					bucket = HopBucket(e.EgressBitsPerSecond)
+				}
+				add(MeterRate{e.Node, e.Interface, bucket})
 			}
 			add(subnet[1:]...)
 		}

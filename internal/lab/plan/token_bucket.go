@@ -51,3 +51,16 @@ func EgressBucket(bitsPerSecond float64) TokenBucket {
 		LimitBytes:     uint32(min(math.Ceil(limit), math.MaxUint32)),
 	}
 }
+
+// HopBucket sizes the token bucket that meters the rate of a hop. Its senders are other hosts, so
+// nothing holds datagrams back until it drops them: no more waits than it sends in 1.5 s, and at
+// least two super-packets. With 16 MiB before a slow rate, no answer came back while a test that
+// had overloaded it was waited for.
+func HopBucket(bitsPerSecond float64) TokenBucket {
+	const longest, superPackets = 1.5, 128 << 10 // seconds, bytes
+	b := EgressBucket(bitsPerSecond)
+	if queue := max(superPackets, bitsPerSecond/8*longest); queue < float64(b.LimitBytes-b.BurstBytes) {
+		b.LimitBytes = b.BurstBytes + uint32(queue)
+	}
+	return b
+}
