@@ -21,7 +21,8 @@ type runEstimate struct {
 // withVariance gives each run at least the variance that the spread of trials in the median
 // run gives as many: by its own few trials a run that shows no spread, since it has a single
 // one, or its trials agree by luck or in the steps of what they count, would outweigh the
-// others. Where no run shows any, all are as uncertain as they differ.
+// others. Where most runs show none, as of a share that is mostly 0, it is that of the mean run;
+// where no run shows any, all are as uncertain as they differ.
 func withVariance(runs, others []runEstimate) []runEstimate {
 	var ofTrials []float64
 	for _, r := range slices.Concat(runs, others) {
@@ -30,9 +31,13 @@ func withVariance(runs, others []runEstimate) []runEstimate {
 			ofTrials = append(ofTrials, r.variance*float64(r.n)*degrees/statistics.ChiSquareQuantile(0.5, degrees))
 		}
 	}
+	least := statistics.Median(ofTrials)
+	if least == 0 {
+		least = statistics.Mean(ofTrials)
+	}
 	out := slices.Clone(runs)
 	for i, r := range out {
-		out[i].variance = math.Max(r.variance, statistics.Median(ofTrials)/float64(max(r.n, 1)))
+		out[i].variance = math.Max(r.variance, least/float64(max(r.n, 1)))
 	}
 	return out
 }

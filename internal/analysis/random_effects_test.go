@@ -30,6 +30,11 @@ func TestCompareGroups(t *testing.T) {
 	if d, ok := compareGroups(same(1, 1, 1), same(1, 1, 1), 0.95); !ok || d.estimate != 0 || !(d.interval.Low <= 0 && d.interval.High >= 0) {
 		t.Errorf("equal runs: %+v", d)
 	}
+	// Runs without a loss do not know theirs exactly, so that they leave another run no weight.
+	none := runEstimate{n: 8}
+	if d, _ := compareGroups([]runEstimate{none, none, none}, []runEstimate{none, none, {value: 8e-4, variance: 36e-8, n: 8}}, 0.95); d.estimate < 5e-5 || d.interval.High < 8e-4/3 {
+		t.Errorf("one run of six that lost something: %+v", d)
+	}
 }
 
 // The spread of runs, from which follows how many more are needed, is that which they have: the
