@@ -125,6 +125,9 @@ func completeExperiments(*cobra.Command, []string, string) ([]string, cobra.Shel
 	return experiments.Names(), cobra.ShellCompDirectiveDefault
 }
 
+// maxExperimentBytes bounds the file of an experiment, which is kept with every run of it.
+const maxExperimentBytes = 4 << 20
+
 // readExperiment finds an experiment by the name of a bundled one or by the
 // path of a file.
 func readExperiment(arg string) (file string, text []byte, err error) {
@@ -134,7 +137,7 @@ func readExperiment(arg string) (file string, text []byte, err error) {
 			return arg + ".yaml", text, nil
 		}
 	}
-	text, err = os.ReadFile(arg)
+	text, err = base.ReadBounded(arg, maxExperimentBytes)
 	switch {
 	case err == nil:
 		return arg, text, nil

@@ -178,3 +178,13 @@ func TestFlagErrors(t *testing.T) {
 		t.Errorf("version --json: %s", out)
 	}
 }
+
+// A file that cannot be an experiment is not read to its end.
+func TestHugeExperiment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "disk.img")
+	testutil.OK(t, os.WriteFile(file, nil, 0o600))
+	testutil.OK(t, os.Truncate(file, 1<<40)) // of which nothing is on the disk
+	if _, _, err := readExperiment(file); err == nil || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
+		t.Error(err)
+	}
+}

@@ -455,6 +455,14 @@ func TestTokens(t *testing.T) {
 	if _, err := base.ReadToken(empty); err == nil || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
 		t.Errorf("an empty token: %v", err)
 	}
+	huge := filepath.Join(dir, "huge")
+	testutil.OK(t, os.WriteFile(huge, nil, 0o600))
+	testutil.OK(t, os.Truncate(huge, 1<<40)) // of which nothing is on the disk
+	for name, read := range map[string]func(string) (string, error){"token": base.ReadToken, "password": readPassword} {
+		if _, err := read(huge); err == nil || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
+			t.Errorf("a %s of a terabyte: %v", name, err)
+		}
+	}
 	if _, err := base.ReadToken(filepath.Join(dir, "none")); err == nil {
 		t.Error("a token from nowhere")
 	}

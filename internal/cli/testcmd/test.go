@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -250,7 +249,7 @@ func readPassword(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := base.ReadBounded(file, base.MaxSecretBytes)
 	if err != nil {
 		return "", base.Usage(fmt.Errorf("read the password: %w", err))
 	}
