@@ -104,7 +104,7 @@ func documents[T any](ctx context.Context, db *sql.DB, what, query string) (out 
 		}
 		var one T
 		if err := json.Unmarshal([]byte(text), &one); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the file is damaged: number %d of what it has cannot be read (%w); use a copy of the file", len(out)+1, err)
 		}
 		out = append(out, one)
 	}

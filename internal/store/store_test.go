@@ -77,6 +77,26 @@ func TestRunComesBackAsItWasPut(t *testing.T) {
 	}
 }
 
+// Bytes that a disk has lost are not taken for a mistake in something else.
+func TestDamagedTrial(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Create(dir, head())
+	testutil.OK(t, err)
+	testutil.OK(t, s.Put(t.Context(), trial(1)))
+	testutil.OK(t, s.Put(t.Context(), trial(2)))
+	testutil.OK(t, s.Close())
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	testutil.OK(t, err)
+	_, err = db.Exec("UPDATE trial SET json = replace(json, '{', '[') WHERE order_index = 2")
+	testutil.OK(t, errors.Join(err, db.Close()))
+	s, err = store.Open(dir)
+	testutil.OK(t, err)
+	defer s.Close()
+	if _, err := s.Trials(t.Context()); err == nil || !strings.Contains(err.Error(), "read the trials of "+dir+": the file is damaged: number 2 ") {
+		t.Error(err)
+	}
+}
+
 func TestOneWriterManyReaders(t *testing.T) {
 	dir := t.TempDir()
 	writer, err := store.Create(dir, head())
