@@ -23,7 +23,6 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -461,7 +460,7 @@ func (r *session) repeatTorn(ctx context.Context, show *live.Progress) error {
 	}
 	r.head.Repeated = append(r.head.Repeated, repeated...)
 	for _, b := range repeated {
-		show.Facts([]string{fmt.Sprintf("block %d was interrupted and is repeated as a whole: %s are discarded.", b.Block, quantity.Count(b.Trials, "trial"))})
+		show.Facts([]string{words.BlockAgain(b.Block, b.Trials)})
 	}
 	return r.store.SetAside(ctx, ids, r.head)
 }

@@ -202,7 +202,7 @@ func TestARunThatEndsEarlyIsPaidFor(t *testing.T) {
 }
 
 func TestWatchOverAnInterface(t *testing.T) {
-	f := watchFlags{}
+	f := watchFlags{host: testcmd.Host{Port: measurement.DefaultPort}}
 	_, tests, _, err := f.subject(base.Streams{}, "127.0.0.1%lo")
 	testutil.OK(t, err)
 	for _, test := range tests {

@@ -278,6 +278,19 @@ func TestBlocksBeyondTheBound(t *testing.T) {
 	}
 }
 
+// One trial is, several are.
+func TestRepeatedBlocks(t *testing.T) {
+	for trials, want := range map[int][2]string{
+		1: {"1 trial is discarded.", "1 trial from before does not count, but is kept."},
+		2: {"2 trials are discarded.", "2 trials from before do not count, but are kept."},
+	} {
+		note := Names{}.Note(result.Note{Code: result.NoteRepeatedBlock, Block: 3, Count: trials})
+		if said := BlockAgain(3, trials); !strings.HasSuffix(said, want[0]) || !strings.HasSuffix(note, want[1]) {
+			t.Errorf("%q and %q, want %q", said, note, want)
+		}
+	}
+}
+
 // Many notes of a kind are counted, not listed.
 func TestManyNotes(t *testing.T) {
 	var list []result.Note

@@ -124,7 +124,8 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("Traces of %s and %s show the same hops. Different paths are not proven: no cost may mean that there was no difference.", n.Path(x.Baseline), n.Path(x.Path))
 	}},
 	result.NoteRepeatedBlock: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("The run was interrupted in block %d, which was repeated as a whole; %s from before do not count, but are kept.", x.Block, quantity.Count(x.Count, "trial"))
+		return fmt.Sprintf("The run was interrupted in block %d, which was repeated as a whole; %s from before %s, but %s kept.",
+			x.Block, quantity.Count(x.Count, "trial"), agree(x.Count, "does not count", "do not count"), agree(x.Count, "is", "are"))
 	}},
 	result.NoteFullCPUs: {above: true, say: fullCPUs},
 	result.NoteRejudged: {above: true, say: func(_ Names, x result.Note) string {

@@ -205,6 +205,11 @@ func NoResult(t *measurement.Trial) string {
 	return fmt.Sprintf("Attempt %d at trial %s is discarded, and the trial is repeated at the end of its block: %s.", max(t.Attempt, 1), t.ID, why)
 }
 
+// BlockAgain says that a block is done again from its first trial.
+func BlockAgain(block, trials int) string {
+	return fmt.Sprintf("block %d was interrupted and is repeated as a whole: %s %s discarded.", block, quantity.Count(trials, "trial"), agree(trials, "is", "are"))
+}
+
 // CopiedAgain says that the trials of a test are done again, since all are to be measured
 // in one way.
 func CopiedAgain(test string, trials int) string {

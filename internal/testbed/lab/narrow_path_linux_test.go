@@ -29,8 +29,8 @@ func TestPacketsOverANarrowPath(t *testing.T) {
 // as in those that follow, whose ends know the path's MTU.
 func TestFragmentsOverANarrowPath(t *testing.T) {
 	for name, spec := range map[string]measurement.Spec{
-		"udp":          {Kind: measurement.UDP, PacketBytes: 1450, RateBitsPerSecond: 4e6, Duration: 0.2, MaxWarmup: 0.05},
-		"udp reverse":  {Kind: measurement.UDP, PacketBytes: 1450, RateBitsPerSecond: 4e6, Duration: 0.2, MaxWarmup: 0.05, Direction: measurement.Receive},
+		"udp":          {Kind: measurement.UDP, PacketBytes: 1450, RateBitsPerSecond: 4e6, Duration: 0.5, MaxWarmup: 0.05},
+		"udp reverse":  {Kind: measurement.UDP, PacketBytes: 1450, RateBitsPerSecond: 4e6, Duration: 0.5, MaxWarmup: 0.05, Direction: measurement.Receive},
 		"rr":           {Kind: measurement.RR, Protocol: measurement.OverUDP, RequestBytes: 1450, Duration: 0.2, Timeout: 30},
 		"rr open loop": {Kind: measurement.RR, Protocol: measurement.OverUDP, RequestBytes: 1450, RequestsPerSecond: 100, Duration: 0.4, MaxWarmup: 0.2, Timeout: 1},
 	} {
