@@ -217,9 +217,9 @@ func (m *Model) factTexts() []string {
 	return out
 }
 
-// countFacts says in how many of the trials that are asked for there is which fact, as cut shortens it, the most
-// frequent first. Those that differ in their numbers alone are one, in the words that most
-// trials have.
+// countFacts says in how many of the trials that are asked for there is which fact, as cut
+// shortens it, the most frequent first. Those that differ in their numbers alone are one, in
+// the words that most trials have.
 func (m *Model) countFacts(of func(*measurement.Trial) bool, cut func(string) string) []string {
 	type kind struct {
 		trials int

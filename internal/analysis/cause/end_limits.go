@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -59,12 +58,13 @@ func (w oneWay) atCap(d *division) bool {
 	return true
 }
 
-// flowing is the goodput in bit/s while data flowed. The time of a file is that of commands
-// and of slow start, too, in which no rate is reached: of a file it is, if that is more, the
-// median over spans of a round trip, the shortest in which a window's bursts are even.
+// flowing is the goodput in bit/s while data flowed. A file has no duration that was asked for:
+// its time is that of commands and of slow start, too, in which no rate is reached. So it is, if
+// that is more, the median over spans of a round trip, the shortest in which a window's bursts
+// are even.
 func (w oneWay) flowing(d *division) float64 {
 	bins := w.trial.Throughput
-	if w.spec.Kind != measurement.FTP || bins == nil || !(bins.Width > 0) {
+	if w.spec.Duration > 0 || bins == nil || !(bins.Width > 0) {
 		return w.goodput
 	}
 	first := max(slices.IndexFunc(bins.Bytes, func(n float64) bool { return n > 0 }), 0)
