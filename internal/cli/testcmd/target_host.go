@@ -77,6 +77,11 @@ func onLink(name string) bool {
 	return err == nil && a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == ""
 }
 
+// errOnLink asks for the interface of such an address.
+func errOnLink(name string) error {
+	return fmt.Errorf("%s is an address on a link; write its interface, too, as in %[1]s%%eth0", name)
+}
+
 // Check says what can be right on no network, before anything is sent.
 func (h *Host) Check(to Target) error {
 	if to.Name == "" {
@@ -86,7 +91,7 @@ func (h *Host) Check(to Target) error {
 		return errors.New("port 0 is none that a server has; write one from 1 to 65535")
 	}
 	if onLink(to.Name) {
-		return fmt.Errorf("%s is an address on a link; write its interface, too, as in %[1]s%%eth0", to.Name)
+		return errOnLink(to.Name)
 	}
 	var source netip.Addr
 	if h.Bind != "" {

@@ -98,7 +98,7 @@ func (w way) other(text string) (way, error) {
 	}
 	switch {
 	case onLink(w.Name) && w.device == "":
-		return wrong("%s is an address on a link; write its interface, too, as in %[1]s%%eth0", w.Name)
+		return wrong("%w", errOnLink(w.Name))
 	case onLink(w.Name):
 		w.Name += "%" + w.device
 	}
