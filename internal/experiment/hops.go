@@ -245,6 +245,9 @@ type Impairment struct {
 	QueueBytes int
 }
 
+// RoundTrip is how long the delays of both directions take, with nearly all of their jitter.
+func (i Impairment) RoundTrip() time.Duration { return 2 * (i.Delay + 4*i.Jitter) }
+
 // FileHop is one element of a path. What it does to frames, it does in each
 // direction.
 type FileHop struct {

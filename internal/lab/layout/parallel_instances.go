@@ -190,7 +190,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 		full := linkem.Direction{
 			RateBitsPerSecond: h.RateBitsPerSecond, QueueBytes: h.QueueBytes, InspectRateBitsPerSecond: h.InspectRateBitsPerSecond,
 		}
-		w.path.BackendRoundTrip += 2 * (h.Delay + 4*h.Jitter + full.QueueTime())
+		w.path.BackendRoundTrip += h.RoundTrip() + 2*full.QueueTime()
 	}
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == w.path.Balancer })
 	w.topology.Nodes[i].Functions.Balance = &filter.Balance{Address: w.path.Hops[w.filterNodes[front].hop], Backends: addresses}

@@ -73,7 +73,7 @@ func roundTrip(e *experiment.Experiment, path string) (sum time.Duration) {
 	for _, p := range e.Paths {
 		for _, h := range p.Hops {
 			if p.Name == path && !p.Bypasses(h) {
-				sum += 2 * (h.Delay + 4*h.Jitter)
+				sum += h.RoundTrip()
 			}
 		}
 	}
