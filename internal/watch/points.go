@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -65,19 +66,23 @@ func (r *Round) AddTrial(t measurement.Trial, spec measurement.Spec) {
 	}
 }
 
-// payload is about what a test moved, both ways, its warm-up included, in bytes.
+// payload is about what a test moved, both ways, its warm-up included, in bytes: what went
+// at the rates that it brought back for as long as it took, and its requests with their
+// answers.
 func payload(o measurement.Outcome, spec measurement.Spec) int64 {
-	seconds := float64(spec.Duration + max(o.Warmup, 0))
-	switch spec.Kind {
-	case measurement.TCP, measurement.FTP:
-		return int64(o.Metrics["goodput_bits_per_second"] / 8 * seconds)
-	case measurement.UDP, measurement.PPS:
-		return int64(max(o.Metrics["sent_bits_per_second"], o.Metrics["goodput_bits_per_second"]) / 8 * float64(spec.Duration+spec.MaxWarmup))
-	case measurement.RR, measurement.Load:
-		requests := o.Metrics["transactions_per_second"] * float64(spec.Duration+spec.MaxWarmup)
-		return int64(requests*float64(spec.RequestBytes+spec.ResponseBytes) + o.Metrics["load_bits_per_second"]/8*seconds)
+	m := o.Metrics
+	seconds := float64(max(o.Warmup, 0)) + cmp.Or(float64(spec.Duration), m["transfer_seconds"])
+	rate := max(m["sent_bits_per_second"], m["goodput_bits_per_second"]) + m["load_bits_per_second"]
+	requests := (m["transactions_per_second"] + m["connections_per_second"]) * seconds
+	if spec.Count > 0 {
+		requests = float64(spec.Count)
 	}
-	return 0
+	return int64(rate/8*seconds + requests*exchangeBytes(spec))
+}
+
+// exchangeBytes is the payload of a request and its answer.
+func exchangeBytes(s measurement.Spec) float64 {
+	return float64(s.RequestBytes + s.ResponseBytes + 2*s.PayloadBytes)
 }
 
 // Bounded says which tests move no more than is known beforehand, and how much they do
@@ -86,11 +91,12 @@ func Bounded(tests []result.TestInfo) (names []string, bytes float64) {
 	for _, t := range tests {
 		s := t.Spec
 		seconds := float64(s.Duration + s.MaxWarmup)
-		switch {
-		case s.Kind == measurement.Trace:
-		case s.Kind == measurement.RR && s.RequestsPerSecond > 0:
-			bytes += s.RequestsPerSecond * float64(s.RequestBytes+s.ResponseBytes) * seconds
-		case s.Kind == measurement.UDP && s.RateBitsPerSecond > 0:
+		switch k, _ := kind.Of(s.Kind); {
+		case k.NoServer: // a few packets
+			bytes += float64(s.Count) * exchangeBytes(s)
+		case k.TimesAnswers() && s.RequestsPerSecond > 0:
+			bytes += s.RequestsPerSecond * exchangeBytes(s) * seconds
+		case s.RateBitsPerSecond > 0:
 			bytes += s.RateBitsPerSecond / 8 * seconds
 		default:
 			continue

@@ -15,7 +15,7 @@ func TestPointsOfTrials(t *testing.T) {
 		return measurement.Trial{Test: test, Gate: gate, Outcome: measurement.Outcome{Metrics: metrics, Warmup: 1}}
 	}
 	var r Round
-	udp := measurement.Spec{Kind: measurement.UDP, Duration: 2, MaxWarmup: 0.5, PacketBytes: 200, RateBitsPerSecond: 4e6}
+	udp := measurement.Spec{Kind: measurement.UDP, Duration: 2, MaxWarmup: 1, PacketBytes: 200, RateBitsPerSecond: 4e6}
 	r.AddTrial(trial("datagrams", measurement.Metrics{"loss_fraction": 0, "received_packets_per_second": 2500, "sent_bits_per_second": 4e6}, passed), udp)
 	tcp := measurement.Spec{Kind: measurement.TCP, Duration: 2, MaxWarmup: 1}
 	r.AddTrial(trial("send", measurement.Metrics{"goodput_bits_per_second": 8e8, "tcp_efficiency_fraction": 1}, passed), tcp)
@@ -38,8 +38,29 @@ func TestPointsOfTrials(t *testing.T) {
 		t.Errorf("failed %+v", r.Failed)
 	}
 	// What does not count was moved all the same.
-	if p := r.Payload; p["send"] != 300e6 || p["receive"] != 150e6 || p["datagrams"] != 1.25e6 {
+	if p := r.Payload; p["send"] != 300e6 || p["receive"] != 150e6 || p["datagrams"] != 1.5e6 {
 		t.Errorf("payload %v", p)
+	}
+}
+
+func TestPayloadOfKinds(t *testing.T) {
+	for _, c := range []struct {
+		spec    measurement.Spec
+		metrics measurement.Metrics
+		warmup  measurement.Seconds
+		want    int64
+	}{
+		{measurement.Spec{Kind: measurement.FTP, FileBytes: 5e6}, measurement.Metrics{"goodput_bits_per_second": 2e7, "transfer_seconds": 2, "file_bytes": 5e6}, 0, 5e6},
+		{measurement.Spec{Kind: measurement.PPS, Duration: 2}, measurement.Metrics{"packets_per_second": 1000, "sent_bits_per_second": 8e6}, 0.5, 2.5e6},
+		{measurement.Spec{Kind: measurement.RR, Duration: 2, RequestBytes: 64, ResponseBytes: 1000}, measurement.Metrics{"transactions_per_second": 500}, 0, 1.064e6},
+		{measurement.Spec{Kind: measurement.CRR, Duration: 2, RequestBytes: 1, ResponseBytes: 1}, measurement.Metrics{"connections_per_second": 500}, 0, 2000},
+		{measurement.Spec{Kind: measurement.Load, Duration: 2, IdleDuration: 1}, measurement.Metrics{"load_bits_per_second": 8e8}, 1, 300e6},
+		{measurement.Spec{Kind: measurement.Ping, Count: 20, PayloadBytes: 56}, measurement.Metrics{"rtt_p50_seconds": 1e-3}, 0, 2240},
+		{measurement.Spec{Kind: measurement.TCP, Duration: 2}, nil, 0, 0},
+	} {
+		if got := payload(measurement.Outcome{Metrics: c.metrics, Warmup: c.warmup}, c.spec); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", c.spec.Kind, got, c.want)
+		}
 	}
 }
 
@@ -50,8 +71,10 @@ func TestBoundedTests(t *testing.T) {
 		{Name: "closed", Spec: measurement.Spec{Kind: measurement.RR, Duration: 2}},
 		{Name: "datagrams", Spec: measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 8e6, Duration: 1}},
 		{Name: "send", Spec: measurement.Spec{Kind: measurement.TCP, Duration: 2}},
+		{Name: "load", Spec: measurement.Spec{Kind: measurement.Load, RequestsPerSecond: 500, RequestBytes: 64, ResponseBytes: 64, Duration: 2}},
+		{Name: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Count: 20, PayloadBytes: 50}},
 	})
-	if !slices.Equal(names, []string{"route", "latency", "datagrams"}) || bytes != 128e3+1e6 {
+	if !slices.Equal(names, []string{"route", "latency", "datagrams", "ping"}) || bytes != 128e3+1e6+2e3 {
 		t.Errorf("%v, %v bytes", names, bytes)
 	}
 }
