@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // ErrMalformed is what the other end's breaches of the protocol wrap.
@@ -46,6 +48,12 @@ func (p *pool) keep(c io.Closer) bool {
 	return true
 }
 
+func (p *pool) ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 func (p *pool) remove(c io.Closer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +77,10 @@ type dataConn struct {
 	net.Conn
 	moved *atomic.Int64 // of the end, in both directions
 	close func() error
-	// sent is how much the system has sent so far, or 0; may be nil.
-	sent func() int64
+	// socket is asked what the system sent; nil where nobody can be asked.
+	socket *sockets.Conn
+	// whole says that all was written that this end was to send.
+	whole atomic.Bool
 
 	// What follows belongs to the goroutine that transfers.
 	window               time.Duration
@@ -82,8 +92,12 @@ type dataConn struct {
 // it returns before the connection is closed.
 func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn) func()) (*dataConn, error) {
 	d := &dataConn{Conn: c, moved: moved, window: stallTimeout}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		d.socket, _ = sockets.Attach(tcp) // the connection itself will say why not
+	}
 	unwatch := func() {}
 	d.close = sync.OnceValue(func() error {
+		d.drain(p)
 		unwatch()
 		p.remove(d)
 		return c.Close()
@@ -119,7 +133,31 @@ func (d *dataConn) Write(p []byte) (int, error) {
 		d.count(n)
 		done += n
 		if err = d.judge(err); done == len(p) || err != nil {
+			d.whole.Store(err == nil)
 			return done, err
+		}
+	}
+}
+
+// drainTick is how often a connection that drains is looked at.
+const drainTick = 20 * time.Millisecond
+
+// drain says that nothing more comes, and waits until the other end has what was written, for
+// the system may hold all of a file: who watches the connection sees the whole transfer, and the
+// reply to it need not wait for the data. It gives up where that moves no more, or the end ends.
+func (d *dataConn) drain(p *pool) {
+	c, ok := d.Conn.(interface{ CloseWrite() error })
+	if !ok || d.socket == nil || p.ended() || !d.whole.Load() || c.CloseWrite() != nil {
+		return
+	}
+	for d.socket.Unacknowledged() > 0 && !p.ended() {
+		now := time.Now()
+		if !now.Before(d.ends) && d.judge(os.ErrDeadlineExceeded) != nil || d.renew() != nil || d.SetReadDeadline(now.Add(drainTick)) != nil {
+			return
+		}
+		// The other end says nothing but that it has all, too.
+		if _, err := d.Conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
 		}
 	}
 }
@@ -153,10 +191,14 @@ func (d *dataConn) judge(err error) error {
 }
 
 func (d *dataConn) sentSoFar() int64 {
-	if d.sent == nil {
+	if d.socket == nil {
 		return 0
 	}
-	return d.sent()
+	info, err := d.socket.TCPInfo(0)
+	if err != nil {
+		return 0
+	}
+	return info.SentBytes - info.RetransmittedBytes
 }
 
 // RemoteAddr has no zone of IPv6, which the library takes for no address.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Ports is a range of ports, both included. The zero value leaves the choice to
@@ -396,17 +395,6 @@ func (x *session) data(c net.Conn) (net.Conn, error) {
 			x.s.log.Warn("prepare an FTP data connection", "error", err)
 			return nil, errors.Join(err, d.close())
 		}
-	}
-	conn, err := sockets.Attach(tcp)
-	if err != nil {
-		return d, nil // the connection itself will say so
-	}
-	d.sent = func() int64 {
-		info, err := conn.TCPInfo(0)
-		if err != nil {
-			return 0
-		}
-		return info.SentBytes - info.RetransmittedBytes
 	}
 	return d, nil
 }

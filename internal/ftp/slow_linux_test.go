@@ -1,15 +1,19 @@
 package ftp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -19,6 +23,67 @@ func TestSlowTransferIsServed(t *testing.T) {
 	testutil.Longer(t, func(factor float64) string {
 		return slowTransfer(t, time.Duration(factor*float64(2*time.Second)))
 	})
+}
+
+// Who watches a connection sees all of a transfer, and not only that of which the system took
+// the last into its buffer.
+func TestWatchedUntilAllIsThere(t *testing.T) {
+	const size = 2_000_000
+	small := func(_, _ string, raw syscall.RawConn) error {
+		var refused error
+		err := raw.Control(func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 16384) })
+		return errors.Join(err, refused)
+	}
+	for _, store := range []bool{false, true} {
+		unacknowledged := make(chan int64, 2)
+		watch := func(c net.Conn) func() {
+			tcp := c.(*net.TCPConn)
+			testutil.OK(t, tcp.SetWriteBuffer(200_000))
+			conn, err := sockets.Attach(tcp)
+			testutil.OK(t, err)
+			return func() {
+				info, err := conn.TCPInfo(0)
+				testutil.OK(t, err)
+				if info.SentBytes-info.RetransmittedBytes < size {
+					t.Errorf("store %v: %d bytes were sent of %d", store, info.SentBytes, size)
+				}
+				unacknowledged <- conn.Unacknowledged()
+			}
+		}
+		at := serve(t, size, func(o *ServerOptions) {
+			if o.Store = store; !store {
+				o.Watch = watch
+			}
+			o.Prepare = func(c *net.TCPConn) (net.Conn, error) {
+				if store {
+					return c, c.SetReadBuffer(16384)
+				}
+				return c, nil
+			}
+		})
+		o := options(at, 1)
+		o.Dial = func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+			d := &net.Dialer{}
+			if !store {
+				d.Control = small
+			}
+			return d.DialContext(ctx, "tcp", a.String())
+		}
+		var err error
+		if store {
+			o.Watch = watch
+			c, opened := Open(t.Context(), o)
+			testutil.OK(t, opened)
+			err = c.Upload(t.Context(), NewContent(), size)
+			c.Close()
+		} else {
+			_, err = download(t, o)
+		}
+		testutil.OK(t, err)
+		if left := <-unacknowledged; left > 0 {
+			t.Errorf("store %v: %d bytes were not there yet", store, left)
+		}
+	}
 }
 
 // slowTransfer says whether this machine read as slowly as it was to, and no slower.

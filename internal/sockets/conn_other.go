@@ -320,6 +320,9 @@ func (c *Conn) MultipathTCP() bool { return false }
 // SetReceiveLowWater does nothing here.
 func (c *Conn) SetReceiveLowWater(int, time.Duration) error { return nil }
 
+// Unacknowledged is unknown here.
+func (c *Conn) Unacknowledged() int64 { return 0 }
+
 // Unread is unknown here.
 func (c *Conn) Unread() int64 { return 0 }
 

@@ -237,6 +237,20 @@ func (c *Conn) SetReceiveLowWater(bytes int, wait time.Duration) error {
 // the low water would wait with it for as many again, and return what came at two times.
 func (c *Conn) batches() bool { return c.lowWater.Load() > 0 }
 
+// Unacknowledged is how many bytes were written that the other end has not acknowledged yet
+// (SIOCOUTQ, tcp(7)), its end among them.
+func (c *Conn) Unacknowledged() int64 {
+	left := 0
+	err := c.ask(func() (err error) {
+		left, err = unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
+		return err
+	})
+	if err != nil {
+		return 0 // the connection has ended
+	}
+	return int64(left)
+}
+
 // Unread is how many bytes have arrived that the program could have read (SIOCINQ,
 // tcp(7)): without those that wait until there are enough.
 func (c *Conn) Unread() int64 {

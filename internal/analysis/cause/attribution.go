@@ -348,7 +348,11 @@ func (w oneWay) divide() division {
 		if received > 0 {
 			rate = w.goodput * float64(f.ReceivedBytes) / received
 		}
-		facts := account(f, w.trial.Warmup, rate, w.pacing, w.congestionControl)
+		whole := f.SentBytes
+		if w.spec.Duration > 0 {
+			whole = 0
+		}
+		facts := account(f, whole, w.trial.Warmup, rate, w.pacing, w.congestionControl)
 		w.blameReceiver(&facts)
 		for cause, share := range facts.shares {
 			d.shares[cause] += share / float64(len(w.flows))

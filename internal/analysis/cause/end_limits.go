@@ -1,10 +1,6 @@
 package cause
 
 import (
-	"math"
-	"slices"
-
-	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -23,6 +19,8 @@ const (
 	// hold, as where a cloud lets more through for a while. The gates warn of it from there
 	// on. That of a lab always holds, but for the burst of its token bucket.
 	capExceeded = 1.02
+	// unevenBin is how much more than a rate carries may be in one bin of what came at it.
+	unevenBin = 1.25
 	// linkExceeded is the share of a link's speed that nobody can exceed: what bins
 	// and rounding add.
 	linkExceeded = 1.02
@@ -47,8 +45,8 @@ func (w oneWay) blameReceiver(f *flowFacts) {
 // only bounds that queue: raising it would not raise the rate, so it is not the cause.
 // A hop whose own counters show that its rate is used up is slower.
 func (w oneWay) atCap(d *division) bool {
-	egress, goodput := w.sender.egressBitsPerSecond, w.flowing(d)
-	if egress <= 0 || d.wire(goodput) < capReached*egress || !w.lab && goodput > capExceeded*egress {
+	egress := w.sender.egressBitsPerSecond
+	if egress <= 0 || d.wire(w.flowing(egress)) < capReached*egress || !w.lab && w.goodput > capExceeded*egress {
 		return false
 	}
 	if most(w.hops, func(h hopFacts) float64 { return h.busy }).busy >= surelyUsed {
@@ -59,24 +57,29 @@ func (w oneWay) atCap(d *division) bool {
 }
 
 // flowing is the goodput in bit/s while data flowed. A file has no duration that was asked for:
-// its time is that of commands and of slow start, too, in which no rate is reached. So it is, if
-// that is more, the median over spans of a round trip, the shortest in which a window's bursts
-// are even.
-func (w oneWay) flowing(d *division) float64 {
+// its time is that of commands, of slow start and of the last of its segments, too, in which no
+// rate is reached. So it is, if that is more, that of the half of the time in which most came:
+// what waited for a lost segment comes at once, faster than at the limit in bit/s that is asked
+// about, and counts for no more than that.
+func (w oneWay) flowing(limit float64) float64 {
 	bins := w.trial.Throughput
 	if w.spec.Duration > 0 || bins == nil || !(bins.Width > 0) {
 		return w.goodput
 	}
-	first := max(slices.IndexFunc(bins.Bytes, func(n float64) bool { return n > 0 }), 0)
-	rtt := medianOver(d.flows, func(f flowFacts) float64 { return f.rtt })
-	span := int(max(math.Ceil(rtt/float64(bins.Width)), 1))
-	var rates []float64
-	for part := range slices.Chunk(bins.Bytes[first:], span) {
-		if len(part) == span { // the last one may be shorter
-			rates = append(rates, statistics.Mean(part)*8/float64(bins.Width))
+	half := (len(bins.Bytes) + 1) / 2
+	sum, most := 0.0, 0.0
+	counted := func(i int) float64 { return min(bins.Bytes[i], unevenBin*limit/8*float64(bins.Width)) }
+	for i := range bins.Bytes {
+		sum += counted(i)
+		if i >= half {
+			sum -= counted(i - half)
 		}
+		most = max(most, sum)
 	}
-	return max(w.goodput, statistics.Median(rates))
+	if half == 0 {
+		return w.goodput
+	}
+	return max(w.goodput, most*8/(float64(half)*float64(bins.Width)))
 }
 
 // blameAll gives a cause all of the busy time.
@@ -94,8 +97,8 @@ func (w oneWay) atLink(d *division) bool {
 		cause, speed = w.receiver.link, far
 	}
 	// On a link a frame has a preamble, a checksum and a gap, too.
-	used := d.onWire(w.flowing(d), frameOverhead+linkOverhead) / speed
-	if speed == 0 || w.lab || used < capReached || used > linkExceeded {
+	used := func(rate float64) float64 { return d.onWire(rate, frameOverhead+linkOverhead) / speed }
+	if speed == 0 || w.lab || used(w.flowing(speed)) < capReached || used(w.goodput) > linkExceeded {
 		return false
 	}
 	d.blameAll(cause)

@@ -52,6 +52,9 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		}
 		first, last := samples[0], samples[len(samples)-1]
 		elapsed := last.At - first.At
+		if spec.Duration == 0 { // all that passed was the file's
+			elapsed = min(elapsed, to-from)
+		}
 		counted := last.Since(first)
 		busy, flowBusy, thread := counted.ForwardBusy, counted.ForwardFlowBusy, counted.ForwardThread
 		if reverse {

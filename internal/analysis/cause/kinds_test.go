@@ -69,6 +69,8 @@ func TestCapOfShortFiles(t *testing.T) {
 	}{
 		{"at the cap once it began", slices.Concat(commands, slowStart, slices.Repeat([]float64{full}, 20)), result.CauseDestinationCap},
 		{"a window's bursts", slices.Concat(commands, slices.Repeat([]float64{full, 0, 0}, 20)), result.CauseCongestionWindowDelay},
+		{"the last of several segments", slices.Concat(commands, slices.Repeat([]float64{0.8 * full, 1.2 * full}, 12), slices.Repeat([]float64{full / 2, full / 5}, 5)), result.CauseDestinationCap},
+		{"what waited for a lost segment", slices.Concat(slices.Repeat([]float64{0.8 * full}, 20), make([]float64, 8), []float64{8 * 0.8 * full}, slices.Repeat([]float64{0.8 * full}, 11)), result.CauseCongestionWindowDelay},
 		{"at the cap for a part", slices.Concat(commands, slices.Repeat([]float64{full / 2}, 20), slices.Repeat([]float64{full}, 10)), result.CauseCongestionWindowDelay},
 	} {
 		trial := trialOf("hop", "it", goodput, 8*statistics.Mean(c.bytes)/0.01)
@@ -80,6 +82,54 @@ func TestCapOfShortFiles(t *testing.T) {
 		if a.Shares[c.want] < 0.9 {
 			t.Errorf("%s: %q: %v", c.name, words.Attribution(a, ""), a.Shares)
 		}
+	}
+}
+
+// A sender that has sent all of a file waits for nobody, whatever its windows had been waiting
+// for. There is no warm-up: a window that grew for as long as the file took has grown since the
+// half of it.
+func TestWindowOfAShortFile(t *testing.T) {
+	const size = 1_000_000
+	for _, c := range []struct {
+		name string
+		grow float64 // from sample to sample
+		want result.Cause
+	}{{"grows", 1.1, result.CauseCongestionWindowGrowth}, {"has grown", 1, result.CauseCongestionWindowDelay}} {
+		window := 100e3
+		f := measurement.Flow{ReceivedBytes: size, SentBytes: size}
+		for i := range 20 {
+			at := measurement.Seconds(float64(i)*0.01 + 0.001)
+			s := measurement.TCPInfo{At: at, Busy: at, MSS: 1448, RTT: 0.1, MinRTT: 0.099, CongestionWindow: int64(window), SlowStartThreshold: 20e3, Delivered: 10}
+			if s.InFlight, s.NotSent, s.SentBytes = s.CongestionWindow, 50e3, int64(i)*80e3; s.SentBytes > size {
+				s.InFlight, s.NotSent, s.SentBytes = 5e3, 0, size
+			}
+			f.Info = append(f.Info, s)
+			window *= c.grow
+		}
+		f.Final = &f.Info[19]
+		trial := trialOf("hop", "it", goodput, 8*size/0.2)
+		trial.Metrics["transfer_seconds"], trial.Flows = 0.2, []measurement.Flow{f}
+		a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
+		if a.Shares[c.want] < 0.95 {
+			t.Errorf("a window that %s: %v", c.name, a.Shares)
+		}
+	}
+}
+
+// The readings of a hop reach beyond a short file, in which it sent at its rate all the time.
+func TestHopOfAShortFile(t *testing.T) {
+	trial := trialOf("hop", "it", goodput, 94e6)
+	trial.Metrics["transfer_seconds"] = 0.34
+	trial.Flows = []measurement.Flow{flow{busy: 1, inFlight: 390e3, cwnd: 400e3, rtt: 30e-3, minRTT: 3e-3}.build()}
+	hop := measurement.HopSeries{Name: "fw"}
+	for i := range 6 {
+		at := measurement.Seconds(i)*0.15 - 0.1
+		hop.Samples = append(hop.Samples, measurement.HopSample{At: at, BackwardBusy: min(max(at, 0), 0.33), BackwardPackets: float64(i)})
+	}
+	trial.HopSeries = []measurement.HopSeries{hop}
+	a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
+	if a.Shares[result.CauseHopRate] < 0.9 || a.Hop != "fw" {
+		t.Errorf("%q: %v", words.Attribution(a, ""), a.Shares)
 	}
 }
 

@@ -78,8 +78,9 @@ type flowFacts struct {
 // tcpi_sndbuf_limited; the last two are part of the first). What of the busy
 // time remains is divided by the samples taken in the window.
 //
-// What is asked for as pacing is asked in bit/s, 0 for none.
-func account(f measurement.Flow, warmup measurement.Seconds, rate, pacing float64, congestionControl string) flowFacts {
+// What is asked for as pacing is asked in bit/s, 0 for none. Whole is how many bytes a file has,
+// 0 where a test lasts for a time.
+func account(f measurement.Flow, whole int64, warmup measurement.Seconds, rate, pacing float64, congestionControl string) flowFacts {
 	start, end, inside := window(f, warmup)
 	facts := flowFacts{shares: shares{}, rate: rate, mss: end.MSS, minRTT: float64(end.MinRTT)}
 	facts.observe(start, end, inside)
@@ -102,8 +103,17 @@ func account(f measurement.Flow, warmup measurement.Seconds, rate, pacing float6
 	facts.shares[result.CauseSenderApplication] = 1 - active
 	facts.shares[result.CauseReceiveWindow] = receive
 	facts.shares[result.CauseSendBuffer] = buffer
-	facts.divideRest(active-receive-buffer, inside, pacing, pacesItself(congestionControl))
+	facts.divideRest(active-receive-buffer, unfinished(inside, whole), pacing, pacesItself(congestionControl))
 	return facts
+}
+
+// unfinished are the samples in which a sender still had some of a file to send: afterwards its
+// windows are not filled, whatever limits it. All are, where there is no file.
+func unfinished(samples []measurement.TCPInfo, whole int64) []measurement.TCPInfo {
+	if i := slices.IndexFunc(samples, func(s measurement.TCPInfo) bool { return s.SentBytes-s.RetransmittedBytes >= whole }); whole > 0 && i >= 0 {
+		return samples[:i]
+	}
+	return samples
 }
 
 // pacesItself says that a congestion control paces at what it takes the path to carry.
@@ -213,11 +223,15 @@ func (f *flowFacts) observe(start, end measurement.TCPInfo, inside []measurement
 		inFlight = advertised
 	}
 	f.inFlight, f.rtt = statistics.Median(inFlight), statistics.Median(rtt)
-	if start.SendWindow > 0 {
-		f.windowGrowth = float64(end.SendWindow) / float64(start.SendWindow)
+	from := start
+	if from.CongestionWindow == 0 && len(inside) > 0 { // there was no warm-up: what grew at first may have come to its end
+		from = inside[len(inside)/2]
 	}
-	if start.CongestionWindow > 0 {
-		f.growth = float64(end.CongestionWindow) / float64(start.CongestionWindow)
+	if from.SendWindow > 0 {
+		f.windowGrowth = float64(end.SendWindow) / float64(from.SendWindow)
+	}
+	if from.CongestionWindow > 0 {
+		f.growth = float64(end.CongestionWindow) / float64(from.CongestionWindow)
 	}
 	if f.elapsed > 0 && end.Thread > 0 {
 		f.senderThread, f.senderThreaded = float64(end.Thread-start.Thread)/f.elapsed, true
