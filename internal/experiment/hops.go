@@ -276,7 +276,7 @@ type FileHop struct {
 	// unlimited when left out.
 	PerFlowRate strict.RateText `json:"per_flow_rate,omitempty"`
 	// Queue of the rate; what does not fit is dropped, as a policer does with
-	// next to none. 50 ms at the rate, at least 128KiB, when left out.
+	// next to none. 50 ms at the rate, or 128KiB if that is more but at most 1.5 s, when left out.
 	Queue strict.SizeText `json:"queue,omitempty"`
 	// MTU of the link; 1500B when left out.
 	MTU strict.SizeText `json:"mtu,omitempty"`

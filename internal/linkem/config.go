@@ -59,8 +59,8 @@ type Direction struct {
 	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
 	// QueueBytes bounds what waits for a wire with a rate, counted as
 	// [WireBytes]; a frame that would exceed it is dropped. An idle wire takes
-	// any frame. 0 means 50 ms at the rate, and at least 128 KiB, which is two
-	// super-packets.
+	// any frame. 0 means 50 ms at the rate, or 128 KiB if that is more, which is two
+	// super-packets, but of these at most 1.5 s at the rate, and at least four frames.
 	QueueBytes int `json:"queue_bytes,omitempty"`
 	// InspectRateBitsPerSecond is the speed of the wire while the link emulator's
 	// inspector is active, where that is less; 0 is that of RateBitsPerSecond.
@@ -68,8 +68,8 @@ type Direction struct {
 	InspectRateBitsPerSecond float64 `json:"inspect_rate_bits_per_second,omitempty"`
 	// PerFlowRateBitsPerSecond is the speed of a wire that each flow (addresses,
 	// protocol and ports of the IP packet) has to itself before it comes to the
-	// common one; 0 is unlimited. Its queue is 50 ms at this rate, and at least
-	// 128 KiB, for each flow.
+	// common one; 0 is unlimited. Its queue, for each flow, is as large as that of a
+	// wire of this rate for which none is set.
 	PerFlowRateBitsPerSecond float64 `json:"per_flow_rate_bits_per_second,omitempty"`
 }
 
@@ -166,9 +166,25 @@ func (d Direction) queueBytes() float64 {
 	return queueBytes(d.RateBitsPerSecond)
 }
 
-// queueBytes is the limit of a queue for a wire of a rate that none was set for:
-// 50 ms, and at least two super-packets.
-func queueBytes(bitsPerSecond float64) float64 { return max(bitsPerSecond/8*0.050, 128<<10) }
+// SuperPackets is the size of a queue, in bytes, that has room for two super-packets.
+const SuperPackets = 128 << 10
+
+// queueBytes is the limit of a queue for a wire of a rate that none was set for: 50 ms, or two
+// super-packets where that is more. These would be many seconds at a slow rate, in which no
+// test connects or brings back its counts, so of them there is no more than the wire sends in
+// 1.5 s, but four full frames of Ethernet, without which TCP does not recover from a loss.
+func queueBytes(bitsPerSecond float64) float64 {
+	const most, longest, least = 0.050, 1.5, 4 * 1514 // seconds, seconds, bytes
+	bytesPerSecond := bitsPerSecond / 8
+	return max(bytesPerSecond*most, min(SuperPackets, max(bytesPerSecond*longest, least)))
+}
+
+// NarrowQueue says that a queue has no room for two super-packets, and would lose as a whole
+// those that a network loses frame by frame.
+func (d Direction) NarrowQueue() bool {
+	return d.QueueBytes > 0 && d.QueueBytes < SuperPackets || (d.RateBitsPerSecond > 0 || d.InspectRateBitsPerSecond > 0) && d.queueBytes() < SuperPackets ||
+		d.PerFlowRateBitsPerSecond > 0 && queueBytes(d.PerFlowRateBitsPerSecond) < SuperPackets
+}
 
 // QueueTime is how long a frame waits at most for a wire with a rate, while an inspector is active.
 func (d Direction) QueueTime() time.Duration {

@@ -71,6 +71,8 @@ func TestDefaultQueue(t *testing.T) {
 		direction Direction
 		want      float64
 	}{
+		{Direction{RateBitsPerSecond: 9600}, 6056},
+		{Direction{RateBitsPerSecond: 100e3}, 18750},
 		{Direction{RateBitsPerSecond: 1e6}, 131072},
 		{Direction{RateBitsPerSecond: 1e9}, 6.25e6},
 		{Direction{RateBitsPerSecond: 1e9, QueueBytes: 1500}, 1500},

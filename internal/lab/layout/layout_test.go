@@ -148,6 +148,11 @@ func TestImpairmentsCombine(t *testing.T) {
 	if !got.NoOffload || emulationOf([]experiment.Impairment{{Delay: 1}}, "p", 0).NoOffload {
 		t.Error("single segments are for links that lose, duplicate or reorder, and no others")
 	}
+	for _, slow := range []experiment.Impairment{{RateBitsPerSecond: 100e3}, {PerFlowRateBitsPerSecond: 100e3}} {
+		if !emulationOf([]experiment.Impairment{slow}, "p", 0).NoOffload {
+			t.Errorf("%+v: super-packets before a queue that has no room for two", slow)
+		}
+	}
 	if c := emulationOf([]experiment.Impairment{{}, {}}, "p", 0); c != nil {
 		t.Errorf("nothing impairs, but there is a link emulator: %+v", c)
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/hopbench/hopbench/internal/linkem"
 )
 
-// superPackets is the size of a queue, in bytes, that has room for two super-packets.
-const superPackets = 128 << 10
-
 // emulationOf combines the impairments that follow one another on a link: delays
 // add, independent normal variations add in square, a frame is lost or
 // duplicated when any of them does it, and the slowest rate rules, of all flows
@@ -51,7 +48,7 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 		// A link emulator carries super-packets of up to 44 segments and would lose
 		// all of them together, where a network loses single segments. TCP
 		// tells the difference, so such a link emulator is slower but honest.
-		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0 || 0 < d.QueueBytes && d.QueueBytes < superPackets,
+		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0 || d.NarrowQueue(),
 	}
 }
 

@@ -177,6 +177,8 @@ func meter(l *topology.Link) {
 		Backward: linkem.Direction{RateBitsPerSecond: l.Emulation.Backward.RateBitsPerSecond},
 		Seed:     l.Emulation.Seed,
 	}}
+	// For a queue of an emulator, which the bucket replaces.
+	rateOnly.Emulation.NoOffload = rateOnly.Emulation.Forward.NarrowQueue()
 	there, back := l.Emulation.Forward.RateBitsPerSecond, l.Emulation.Backward.RateBitsPerSecond
 	// Whatever else the link is made to do needs its link emulator.
 	if !reflect.DeepEqual(*l, rateOnly) || max(there, back) > topology.MaxEgressBitsPerSecond {

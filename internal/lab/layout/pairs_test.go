@@ -189,12 +189,14 @@ func setRouters(hops []experiment.Hop) {
 // A rate alone is metered by the kernel, anything more keeps its link emulator.
 func TestMeterOfSharedLinks(t *testing.T) {
 	rate := linkem.Direction{RateBitsPerSecond: 5e7}
+	narrow := linkem.Direction{RateBitsPerSecond: 1e5}
 	slow := linkem.Direction{RateBitsPerSecond: 5e7, Delay: time.Millisecond}
 	for name, test := range map[string]struct {
 		link   topology.Link
 		meters bool
 	}{
 		"rate":            {topology.Link{Emulation: &linkem.Config{Forward: rate, Backward: rate, Seed: 7}}, true},
+		"narrow queue":    {topology.Link{Emulation: &linkem.Config{Forward: narrow, Backward: narrow, NoOffload: true}}, true},
 		"one way":         {topology.Link{Emulation: &linkem.Config{Forward: rate}}, true},
 		"no emulator":     {topology.Link{}, false},
 		"delay":           {topology.Link{Emulation: &linkem.Config{Forward: slow, Backward: slow}}, false},
@@ -206,7 +208,7 @@ func TestMeterOfSharedLinks(t *testing.T) {
 		l := test.link
 		meter(&l)
 		if test.meters {
-			if l.Emulation != nil || l.A.EgressBitsPerSecond != 5e7 || l.B.EgressBitsPerSecond != test.link.Emulation.Backward.RateBitsPerSecond {
+			if l.Emulation != nil || l.A.EgressBitsPerSecond != test.link.Emulation.Forward.RateBitsPerSecond || l.B.EgressBitsPerSecond != test.link.Emulation.Backward.RateBitsPerSecond {
 				t.Errorf("%s: %+v", name, l)
 			}
 		} else if !reflect.DeepEqual(l, test.link) {
