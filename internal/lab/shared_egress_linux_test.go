@@ -79,7 +79,7 @@ func TestEgressIsShared(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	bucket := plan.EgressBucket(50e6)
+	bucket := plan.EgressBucket(50e6, topology.DefaultMTU)
 	bytes, seconds := 0.0, 0.0
 	for i, r := range received {
 		t.Logf("path %s: %.1f Mbit/s, %d retransmits", paths[i].Name, r.End.Received.Bytes*8/r.End.Received.Seconds/1e6, r.End.Sent.Retransmits)

@@ -39,7 +39,7 @@ func Features() []Feature {
 	features := []Feature{
 		{"veth", "links between nodes", module("CONFIG_VETH", "veth"), true, (*Node).probeVeth},
 		{"tbf", "egress metering", module("CONFIG_NET_SCH_TBF", "sch_tbf"), true, onVeth(func(n *Node, index int) error {
-			return n.handle.QdiscReplace(tbf(index, plan.EgressBucket(1e9)))
+			return n.handle.QdiscReplace(tbf(index, plan.EgressBucket(1e9, topology.DefaultMTU)))
 		})},
 		{"TAP devices", "fast link emulators",
 			module("CONFIG_TUN", "tun") + "; /dev/net/tun must be open to this user (in a container: --device /dev/net/tun). Without it link emulators use packet sockets, which are slower", false,

@@ -63,9 +63,9 @@ func Of(t topology.Topology) (Plan, error) {
 			subnet := addressOf(n, e.Interface, e.Address)
 			add(subnet[0])
 			if e.EgressBitsPerSecond > 0 && !n.ShareEgress {
-				bucket := EgressBucket(e.EgressBitsPerSecond)
+				bucket := EgressBucket(e.EgressBitsPerSecond, l.EffectiveMTU())
 				if n.Forward {
-					bucket = HopBucket(e.EgressBitsPerSecond)
+					bucket = HopBucket(e.EgressBitsPerSecond, l.EffectiveMTU())
 				}
 				add(MeterRate{e.Node, e.Interface, bucket})
 			}
@@ -128,10 +128,11 @@ func sharedMeters(t topology.Topology) (meters, joins []Operation) {
 		if !n.ShareEgress || len(ends[n.Name]) == 0 {
 			continue
 		}
-		meter := ShareEgress{Node: n.Name, Bucket: EgressBucket(ends[n.Name][0].EgressBitsPerSecond)}
+		largest := slices.MaxFunc(ends[n.Name], func(a, b topology.SharedEnd) int { return a.MTU - b.MTU }).MTU
+		meter := ShareEgress{Node: n.Name, Bucket: EgressBucket(ends[n.Name][0].EgressBitsPerSecond, largest)}
 		for _, e := range ends[n.Name] {
 			meter.Interfaces = append(meter.Interfaces, e.Interface)
-			joins = append(joins, JoinEgress{n.Name, e.Interface, e.Link, e.MTU, EgressBucket(e.EgressBitsPerSecond)})
+			joins = append(joins, JoinEgress{n.Name, e.Interface, e.Link, e.MTU, EgressBucket(e.EgressBitsPerSecond, e.MTU)})
 		}
 		meters = append(meters, meter)
 	}
