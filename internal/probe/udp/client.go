@@ -310,8 +310,9 @@ type packetSum struct {
 func (s *packetSum) add(f *flow, spec measurement.Spec) {
 	p := f.received.Packets
 	seconds := spec.Duration
-	if queued(p.ArrivalTime, spec) {
-		seconds = p.ArrivalTime
+	if queued(p.ArrivalTime, spec) && p.Received > 1 {
+		// From the first packet to the last, in which all but one came.
+		seconds = p.ArrivalTime * measurement.Seconds(p.Received) / measurement.Seconds(p.Received-1)
 	}
 	s.bitsPerSecond += float64(p.ReceivedBytes) * 8 / float64(seconds)
 	s.packetsPerSecond += float64(p.Received) / float64(seconds)

@@ -170,7 +170,7 @@ func TestPacketsThatAreReadLateAreNoQueue(t *testing.T) {
 func TestRatesAreOfEachFlow(t *testing.T) {
 	spec := measurement.Spec{Kind: measurement.UDP, Flows: 2, Duration: 1}.Defaults()
 	sum := new(packetSum)
-	for _, took := range []measurement.Seconds{0.999, 2} {
+	for _, took := range []measurement.Seconds{0.999, 1.998} { // from the first of 1000 to the last
 		sum.add(&flow{
 			sent:     protocol.Sent{PacketBytes: 1000},
 			received: protocol.Received{Packets: &protocol.Packets{Sent: 1000, Received: 1000, ReceivedBytes: 1e6, ArrivalTime: took}},
