@@ -17,11 +17,12 @@ import (
 const (
 	// drainTick is how often a receiver looks for the sender's last word once
 	// the measured time is over; drainQuiet how long nothing must have come
-	// then, and drainLongest how long after the measured time it waits at most for
+	// then, or up to mostQuiet where packets are far apart, and drainLongest how long after the measured time it waits at most for
 	// packets under way, so that there is time to tell of them.
 	drainTick    = 5 * time.Millisecond
 	drainQuiet   = 50 * time.Millisecond
 	drainLongest = grace - session.Reporting
+	mostQuiet    = 3 * time.Second
 	// stampedRate is the rate, in packets of one flow per second, up to which
 	// the kernel's time of each packet is worth its cost.
 	stampedRate = 100_000
@@ -186,13 +187,23 @@ func (r *receiver) drain() (protocol.Sent, error) {
 // before how many it sent in the measured time.
 func (r *receiver) drained(at, told time.Duration, measured int64) bool {
 	switch {
-	case r.count.received >= measured, at-max(r.last, told) > drainQuiet:
+	case r.count.received >= measured, at-max(r.last, told) > r.quiet():
 		return true
 	case at <= r.end+drainLongest:
 		return false
 	}
 	r.facts = append(r.facts, fmt.Sprintf("packets still came %v after the measured time, from a queue on the path: those behind them count as lost", drainLongest))
 	return true
+}
+
+// quiet is how long nothing must have come for no more to come: packets that a slow queue of
+// their own lets through are farther apart than drainQuiet. A full one takes 1.3 s at 9600 bit/s.
+func (r *receiver) quiet() time.Duration {
+	if r.count.received < 2 {
+		return drainQuiet
+	}
+	apart := time.Duration(r.lastMeasured-r.firstMeasured) / time.Duration(r.count.received-1)
+	return max(drainQuiet, min(2*apart, mostQuiet))
 }
 
 // untold says of an end that did not tell in time what it counted what else may be the reason.

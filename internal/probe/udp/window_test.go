@@ -192,15 +192,19 @@ func TestPacketsThatStillComeAreWaitedFor(t *testing.T) {
 		received         int64
 		told, last, at   time.Duration
 		drained, becomes bool // the last: those that are missing become lost, with a fact
+		apart            time.Duration
 	}{
-		{"all came", sent, end, end, end, true, false},
-		{"just told", 90, end + time.Second, end, end + time.Second + drainQuiet, false, false},
-		{"quiet", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, true, false},
-		{"they still come", 90, end, end + 4*time.Second, end + 4*time.Second + drainTick, false, false},
-		{"no time is left", 90, end, end + drainLongest, end + drainLongest + drainTick, true, true},
+		{"all came", sent, end, end, end, true, false, 0},
+		{"just told", 90, end + time.Second, end, end + time.Second + drainQuiet, false, false, 0},
+		{"quiet", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, true, false, 0},
+		{"they still come", 90, end, end + 4*time.Second, end + 4*time.Second + drainTick, false, false, 0},
+		{"no time is left", 90, end, end + drainLongest, end + drainLongest + drainTick, true, true, 0},
+		{"they come far apart", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, false, false, 80 * time.Millisecond},
+		{"no more of those", 90, end, end + time.Second, end + time.Second + 4*drainQuiet, true, false, 80 * time.Millisecond},
+		{"two came, far apart", 2, end, end - time.Second, end + mostQuiet + drainTick, true, false, time.Minute},
 	} {
 		r := &receiver{end: end, last: c.last}
-		r.count.received = c.received
+		r.count.received, r.lastMeasured = c.received, int64(c.apart)*(c.received-1)
 		if got := r.drained(c.at, c.told, sent); got != c.drained || c.becomes != (len(r.facts) > 0) {
 			t.Errorf("%s: %v, facts %q", c.name, got, r.facts)
 		}
