@@ -93,7 +93,8 @@ func parseSoftnet(text []byte, counts *DropCounts) error {
 // places names the counters of lost packets in /proc/net/snmp, netstat and
 // snmp6 (net/ipv4/proc.c, net/ipv6/proc.c). Left out is what another counts
 // already (TcpExt RcvPruned ends in TCPRcvQDrop; Ip OutDiscards and Udp
-// SndbufErrors are queueing disciplines' drops told to a sender), and what was
+// SndbufErrors are queueing disciplines' drops told to a sender; Tcp InErrs has each repeated
+// SYN, of which there are some wherever a round trip takes more than a second), and what was
 // refused to a sender and not lost (Udp SndbufErrors of a socket that does not
 // block: send(2) said so).
 var places = map[string]string{
@@ -105,7 +106,7 @@ var places = map[string]string{
 	"Udp6MemErrors":            "UDP memory (IPv6)",
 	"Udp.InCsumErrors":         "UDP checksum",
 	"Udp6InCsumErrors":         "UDP checksum (IPv6)",
-	"Tcp.InErrs":               "TCP segment errors",
+	"Tcp.InCsumErrors":         "TCP checksum",
 	"TcpExt.ListenDrops":       "TCP listen queue",
 	"TcpExt.TCPBacklogDrop":    "TCP socket backlog",
 	"TcpExt.TCPRcvQDrop":       "TCP receive queue",
