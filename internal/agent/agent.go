@@ -83,6 +83,8 @@ type server struct {
 	waiting byte             // what it was told last
 	late    []samples.Result // of earlier connections, that the coordinator is to have
 
+	standstills *clock.Standstills // nil of a simulation
+
 	mu        sync.Mutex
 	running   map[uint64]context.CancelFunc
 	held      map[uint64]chan time.Duration // prepared runs; gets when to start, 0 for at once
@@ -122,6 +124,10 @@ func (s *server) serve(ctx context.Context) error {
 	if s.opts.Samples != nil {
 		s.opts.Samples.Reconnected()
 		s.late = s.opts.Samples.Results()
+	}
+	if s.opts.Simulated == nil {
+		s.standstills = clock.WatchStandstills()
+		defer s.standstills.Close()
 	}
 	from := &heard{from: s.control}
 	if s.opts.Lease > 0 {

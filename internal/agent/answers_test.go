@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -18,12 +19,12 @@ func TestAnswers(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, far, Options{}) }()
 	c := NewClient(near)
-	if err := c.Answers(t.Context()); err != nil {
-		t.Errorf("one that is there: %v", err)
+	if stood, err := c.Answers(t.Context(), time.Minute); err != nil || stood != 0 {
+		t.Errorf("one that is there: %v, stood still for %v", err, stood)
 	}
 	end()
 	<-served
-	if err := c.Answers(t.Context()); err == nil || !strings.Contains(err.Error(), "ended") {
+	if _, err := c.Answers(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("one that ended: %v", err)
 	}
 	testutil.OK(t, c.Close())
@@ -38,7 +39,7 @@ func TestAnswers(t *testing.T) {
 			}
 		}()
 		c := NewClient(near)
-		if err := c.Answers(t.Context()); err == nil || !strings.Contains(err.Error(), "5s") {
+		if _, err := c.Answers(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "5s") {
 			t.Errorf("one that is silent: %v", err)
 		}
 		testutil.OK(t, c.Close())

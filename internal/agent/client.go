@@ -190,23 +190,24 @@ const (
 	endTime = time.Second
 )
 
-// Answers waits for any answer of the agent. An error is why it is not there, as far as is
-// known in 5 s.
-func (c *Client) Answers(ctx context.Context) error {
+// Answers waits for any answer of the agent, and says for how long at most it did not run in
+// so much past: 0 where it did, or does not know. An error is why it is not there, as far as
+// is known in 5 s.
+func (c *Client) Answers(ctx context.Context, past time.Duration) (stood time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	_, err := c.Counters(ctx, "")
+	answer, err := c.do(ctx, request{Op: opStood, Past: past}, nil)
 	switch probe.ReasonOf(err) {
 	case probe.TimedOut:
-		return fmt.Errorf("it does not answer within %v", answerTime)
+		return 0, fmt.Errorf("it does not answer within %v", answerTime)
 	case probe.Local: // if the connection ends, that was it
 		select {
 		case <-c.Done():
-			return c.Err()
+			return 0, c.Err()
 		case <-time.After(endTime):
 		}
 	}
-	return nil
+	return answer.Stood, nil
 }
 
 // answered is the part of a reply that an operation asks for, unless there was an error.

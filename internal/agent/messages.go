@@ -20,6 +20,7 @@ const (
 	opProve    = "prove"
 	opCounters = "counters"
 	opCanary   = "canary"
+	opStood    = "stood"
 )
 
 // request is the payload of a TypeAgentRequest frame. ID is the coordinator's
@@ -38,6 +39,8 @@ type request struct {
 	// Interface is that of counters.
 	Interface string         `json:"interface,omitempty"`
 	Canary    *CanaryRequest `json:"canary,omitempty"`
+	// Past is how long ago a standstill matters that is asked for.
+	Past time.Duration `json:"past_nanoseconds,omitempty"`
 }
 
 // helloRequest says who asks.
@@ -94,6 +97,8 @@ type reply struct {
 	Proof    *probe.Proof    `json:"proof,omitempty"`
 	Counters *Counters       `json:"counters,omitempty"`
 	Canary   *Canary         `json:"canary,omitempty"`
+	// Stood is for how long the agent did not run at most, 0 where it did.
+	Stood time.Duration `json:"stood_nanoseconds,omitempty"`
 }
 
 // replyError carries a *probe.Error across the connection.

@@ -38,6 +38,8 @@ func (s *server) handle(ctx context.Context, r request) reply {
 		answer.Counters, err = readCounters(r.Interface)
 	case r.Op == opCanary && r.Canary != nil:
 		answer.Canary, err = s.canary(ctx, *r.Canary)
+	case r.Op == opStood && s.standstills != nil:
+		answer.Stood = s.standstills.Longest(r.Past)
 	default:
 		err = &probe.Error{Op: r.Op, Reason: probe.Protocol, Err: fmt.Errorf("unknown operation %q", r.Op)}
 	}

@@ -24,3 +24,16 @@ func System(moment time.Time) (at, uncertainty time.Duration, ok bool) {
 	}
 	return at, uncertainty + time.Nanosecond, at >= 0
 }
+
+// sinceBoot returns a clock that goes on while the machine is suspended (CLOCK_BOOTTIME,
+// clock_gettime(2)), where there is one.
+func sinceBoot() func() time.Duration {
+	began := time.Now()
+	return func() time.Duration {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+			return time.Since(began)
+		}
+		return time.Duration(now.Nano())
+	}
+}

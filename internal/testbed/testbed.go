@@ -192,8 +192,9 @@ type Timed interface {
 
 // Mortal is an agent that may end before the others of its testbed do.
 type Mortal interface {
-	// Answers asks whether it is there. An error is why it is not.
-	Answers(ctx context.Context) error
+	// Answers asks whether it is there, and for how long at most it did not run in so much
+	// past, although it is there now. An error is why it is not there.
+	Answers(ctx context.Context, past time.Duration) (stood time.Duration, err error)
 }
 
 // Patient is a testbed whose ends go on with a test while they are not connected to this

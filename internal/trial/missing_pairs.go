@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,21 +12,28 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
-// This file tells a pair that its path failed from one of which an end is gone: a hole.
+// This file tells a pair that its path failed from one of which an end is gone, or stood
+// still: a hole.
 
 // newsTime is how long after an end is gone is waited for the testbed to say why. The
 // kernel closes a dying process's connections before it tells the parent (do_exit in
 // kernel/exit.c).
 const newsTime = 500 * time.Millisecond
 
-// findHoles looks for ends that are gone among those of the pairs that failed: the other
-// end of a test sees that as a path that failed. Whoever answers is there.
+// findHoles looks for ends that are gone, or stood still for a while, among those of the
+// pairs that failed: the other end of a test sees that as a path that failed. Whoever answers
+// is there.
 func (t *trial) findHoles(ctx context.Context) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // by who stops the trial, or a testbed that broke, which says why
 	}
+	if stood := t.own.Longest(time.Since(t.began)); stood > 0 {
+		for k := range t.failed {
+			t.stoodStill(k, "this process", stood)
+		}
+	}
 	var mu sync.Mutex
-	gone := map[string]error{}
+	gone, stood := map[string]error{}, map[string]time.Duration{}
 	var asking sync.WaitGroup
 	asked := map[string]bool{}
 	for k, pair := range t.path.Pairs {
@@ -40,15 +48,25 @@ func (t *trial) findHoles(ctx context.Context) {
 				continue // an end that only serves
 			}
 			asking.Go(func() {
-				if err := mortal.Answers(context.WithoutCancel(ctx)); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
+				still, err := mortal.Answers(context.WithoutCancel(ctx), time.Since(t.began))
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
 					gone[name] = err
+				} else if still > 0 {
+					stood[name] = still
 				}
 			})
 		}
 	}
 	asking.Wait()
+	for k, pair := range t.path.Pairs {
+		for _, name := range []string{pair.Source, pair.Destination} {
+			if still, is := stood[name]; is {
+				t.stoodStill(k, name, still)
+			}
+		}
+	}
 	if len(gone) == 0 {
 		return
 	}
@@ -69,6 +87,16 @@ func (t *trial) findHoles(ctx context.Context) {
 			t.failed[k] = &probe.Error{Op: name + " is gone", Reason: probe.Local, Err: why}
 			break
 		}
+	}
+}
+
+// stoodStill has a pair that failed by silence be a hole, whose deadlines passed while somebody
+// did not run. What a host refuses, or a router, it refuses all the same.
+func (t *trial) stoodStill(k int, who string, still time.Duration) {
+	switch probe.ReasonOf(t.failed[k]) {
+	case probe.TimedOut, probe.Vanished:
+		t.failed[k] = &probe.Error{Op: who + " stood still", Reason: probe.Local, Err: fmt.Errorf(
+			"it did not run for %v: its process was stopped, or its machine paused", still.Round(100*time.Millisecond))}
 	}
 }
 

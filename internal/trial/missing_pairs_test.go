@@ -31,13 +31,16 @@ const (
 	asleepMeanwhile = "the source stops in the test"
 	refused         = "the destination's server is full"
 	serverGone      = "the destination dies in the test"
+	sourceStill     = "the source stands still for a while"
+	serverStill     = "the destination stands still for a while"
 	reset           = "the path resets"
 	unheard         = "the path is silent"
+	closedStill     = "the path refuses, and the source stands still for a while"
 )
 
 var (
-	holes        = []string{goneBefore, goneMeanwhile, asleep, asleepMeanwhile, refused, serverGone}
-	pathFailures = []string{reset, unheard}
+	holes        = []string{goneBefore, goneMeanwhile, asleep, asleepMeanwhile, refused, serverGone, sourceStill, serverStill}
+	pathFailures = []string{reset, unheard, closedStill}
 )
 
 // crowd is a testbed of one path with a pair for each of its fates.
@@ -94,15 +97,18 @@ type one struct {
 
 var errEnded = errors.New("the control connection to the agent ended: EOF")
 
-func (o *one) Answers(context.Context) error {
+func (o *one) Answers(context.Context, time.Duration) (time.Duration, error) {
 	gone := []string{goneBefore, goneMeanwhile, asleep, asleepMeanwhile}
 	if !o.source {
 		gone = []string{serverGone}
 	}
 	if slices.Contains(gone, o.fate) {
-		return errEnded
+		return 0, errEnded
 	}
-	return nil
+	if o.source && (o.fate == sourceStill || o.fate == closedStill) || !o.source && o.fate == serverStill {
+		return 8 * time.Second, nil
+	}
+	return 0, nil
 }
 
 func (o *one) Run(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
@@ -157,7 +163,9 @@ func (o *one) Run(ctx context.Context, r probe.Request, progress func(measuremen
 		return measurement.Outcome{}, cancelled()
 	case serverGone, reset:
 		return measurement.Outcome{}, &probe.Error{Op: "flow 1 of 1", Reason: probe.Vanished, Err: syscall.ECONNRESET}
-	case unheard:
+	case closedStill:
+		return measurement.Outcome{}, &probe.Error{Op: "flow 1 of 1", Reason: probe.Refused, Err: syscall.ECONNREFUSED}
+	case unheard, sourceStill, serverStill:
 		sleep(3 * time.Second)
 		return measurement.Outcome{}, &probe.Error{Op: "flow 1 of 1", Reason: probe.TimedOut, Err: errors.New("silent")}
 	}
@@ -233,11 +241,13 @@ func TestPairsThatLack(t *testing.T) {
 
 // The only pair fails by its path, or lacks an end, as one of several does.
 func TestTheOnlyPair(t *testing.T) {
-	for _, fate := range []string{reset, serverGone, goneMeanwhile, refused} {
+	for _, fate := range append([]string{reset, closedStill}, holes...) {
 		synctest.Test(t, func(t *testing.T) {
 			d, err := Do(t.Context(), newCrowd([]string{fate}), Wanted{ID: "t", Path: "p", Spec: combineSpec}, func(measurement.Progress) {})
 			says := words.Findings(d.Gate, false)
-			if path := fate == reset; err != nil || d.Gate.Passed || d.Gate.Broken != path || strings.Contains(says, "s1 is gone") != (fate == serverGone) {
+			path := fate == reset || fate == closedStill
+			if err != nil || d.Gate.Passed || d.Gate.Broken != path || strings.Contains(says, "s1 is gone") != (fate == serverGone) ||
+				strings.Contains(says, "s1 stood still") != (fate == serverStill) {
 				t.Errorf("%s: %v, broken %v: %s", fate, err, d.Gate.Broken, says)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -223,12 +224,15 @@ type trial struct {
 	spec    measurement.Spec
 	sources []testbed.Agent // of the path's pairs
 	failed  []error         // of each pair, why it brought back nothing
+	began   time.Time
+	own     *clock.Standstills // of this process
 }
 
 // Measure does a trial's test on the path as it is, and says which path that
 // was, also when the test failed.
 func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
-	t := &trial{Wanted: w, bed: bed, spec: w.Spec}
+	t := &trial{Wanted: w, bed: bed, spec: w.Spec, began: time.Now(), own: clock.WatchStandstills()}
+	defer t.own.Close()
 	failed := func(code measurement.FindingCode, err error) (measurement.Outcome, measurement.Fingerprint, error) {
 		return measurement.Outcome{}, measurement.Fingerprint{Why: &measurement.Finding{Code: code, Text: err.Error()}}, err
 	}
@@ -253,13 +257,13 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 		}
 	}
 	outer := t.traceOuter(ctx)
-	if err := t.onlyPairFailed(); err != nil {
+	if err := t.onlyPairFailed(ctx); err != nil {
 		_, f, _ := failed(measurement.FoundTraceFailed, err)
 		f.Why.Outer = true
 		return measurement.Outcome{}, f, err
 	}
 	seen := t.traces(ctx)
-	if err := t.onlyPairFailed(); err != nil {
+	if err := t.onlyPairFailed(ctx); err != nil {
 		_, f, _ := failed(measurement.FoundTraceFailed, err)
 		return measurement.Outcome{}, f, fmt.Errorf("trace the path: %w", err)
 	}
@@ -306,10 +310,11 @@ func (t *trial) request(p testbed.Pair) probe.Request {
 }
 
 // onlyPairFailed is why the pair of a path failed that has one.
-func (t *trial) onlyPairFailed() error {
-	if len(t.failed) > 1 {
+func (t *trial) onlyPairFailed(ctx context.Context) error {
+	if len(t.failed) > 1 || t.failed[0] == nil {
 		return nil // the others go on
 	}
+	t.findHoles(ctx)
 	return t.failed[0]
 }
 
