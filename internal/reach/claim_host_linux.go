@@ -2,7 +2,6 @@ package reach
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/printable"
 )
@@ -39,12 +40,15 @@ func ClaimHost(ctx context.Context, coordinator string) (release func(), err err
 			return func() {}, nil // a system that gives no such sockets keeps nobody from measuring
 		}
 		if time.Since(began) > handOver { // what the last one did here takes a moment to end
-			holder := askHolder()
-			if holder != "" && holder == coordinator {
+			holder, process := askHolder()
+			switch holder {
+			case "":
+				return nil, fmt.Errorf("an agent on this host (%s) does not say which coordinator it works for, which may be this one: it is stopped; let it go on with SIGCONT, or end it", process)
+			case coordinator:
 				return func() {}, nil
 			}
 			return nil, fmt.Errorf("another coordinator measures with this host (%s): try again when that has ended, or end it",
-				printable.Line(cmp.Or(holder, "it does not say which"), maxCoordinator))
+				printable.Line(holder, maxCoordinator))
 		}
 		if !pause(ctx) {
 			return nil, context.Cause(ctx)
@@ -80,14 +84,22 @@ func tellHolder(ctx context.Context, l *net.UnixListener, coordinator string) (r
 	}
 }
 
-// askHolder is who has this host, as far as it says so.
-func askHolder() string {
+// askHolder is who has this host, as far as it says so, and the process of its agent.
+func askHolder() (holder, process string) {
+	process = "of an unknown process"
 	conn, err := net.DialTimeout("unix", claimed.Name, answerTime)
 	if err != nil {
-		return ""
+		return "", process
 	}
 	defer conn.Close()
+	if raw, err := conn.(*net.UnixConn).SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil && peer.Pid > 0 { // 0 is in a pid namespace that is not seen from here
+				process = fmt.Sprintf("process %d", peer.Pid)
+			}
+		})
+	}
 	_ = conn.SetDeadline(time.Now().Add(answerTime))
 	line, _ := bufio.NewReader(io.LimitReader(conn, maxCoordinator)).ReadString('\n')
-	return line[:max(0, len(line)-1)]
+	return line[:max(0, len(line)-1)], process
 }

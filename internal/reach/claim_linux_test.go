@@ -2,10 +2,27 @@ package reach
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+// An agent that is stopped says nothing, and may be of the coordinator that asks.
+func TestAStoppedAgentHasTheHost(t *testing.T) {
+	testutil.InNamespaces(t, syscall.CLONE_NEWNET, func(t *testing.T) {
+		l, err := net.ListenUnix("unix", claimed)
+		testutil.OK(t, err)
+		defer l.Close()
+		_, err = ClaimHost(t.Context(), "this one")
+		wantError(t, err, fmt.Sprintf("an agent on this host (process %d)", os.Getpid()), "it is stopped", "may be this one")
+	})
+}
 
 // Nobody who ends waits for the next try.
 func TestPauseEndsWithItsContext(t *testing.T) {
