@@ -270,15 +270,21 @@ func (c *Client) fetch(i int, p *part) error {
 	closed := response.Close()
 	reply := new(textproto.Error)
 	switch replied := errors.As(closed, &reply); {
-	case err != nil && replied:
-		return fmt.Errorf("%w; the server says: %w", err, reply)
 	case err != nil:
-		return err
+		return answered(err, closed)
 	case closed != nil && (p.last || !replied):
 		return fmt.Errorf("end the transfer: %w", closed)
 	}
 	// A server from which the rest of the file was not taken complains of it.
 	return nil
+}
+
+// answered is why a transfer failed, with what the server replied, if it did.
+func answered(err, closed error) error {
+	if reply := new(textproto.Error); errors.As(closed, &reply) {
+		return fmt.Errorf("%w; the server says: %w", err, reply)
+	}
+	return err
 }
 
 // orEnded is why session number i could not begin a transfer: the server's end, where
@@ -333,6 +339,13 @@ func (c *Client) receive(r *library.Response, p *part) error {
 // Upload stores size bytes of content. What arrived is the server's to say.
 func (c *Client) Upload(ctx context.Context, content *Content, size int64) error {
 	err := c.sessions[0].Stor(c.o.Path, &source{content: content, size: size})
+	// The library joins what failed with the server's reply.
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // no error that wraps others
+		list := joined.Unwrap()
+		if err = list[0]; len(list) > 1 {
+			err = answered(err, errors.Join(list[1:]...))
+		}
+	}
 	if err != nil {
 		return c.cause(ctx, fmt.Errorf("store %s: %w", c.o.Path, err))
 	}

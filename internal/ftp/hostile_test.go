@@ -113,6 +113,19 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
+// An upload that the path or the server breaks says both what happened and what the server
+// replied.
+func TestBrokenUpload(t *testing.T) {
+	o := badServer(t, "", answersOf(map[string]string{"STOR": "150 here\r\n550 disk on fire\r\n"}))
+	c, err := Open(testContext(t), o)
+	testutil.OK(t, err)
+	defer c.Close()
+	err = c.Upload(testContext(t), NewContent(), 1<<30)
+	if err == nil || !strings.HasPrefix(err.Error(), "store "+o.Path+": ") || !strings.HasSuffix(err.Error(), `; the server says: 550 "disk on fire"`) {
+		t.Errorf("%v, want what happened and what the server says", err)
+	}
+}
+
 // Whatever a server says, the client ends, with an error or a file of the size
 // that the server told.
 func FuzzClient(f *testing.F) {

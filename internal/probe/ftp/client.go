@@ -359,7 +359,7 @@ func wrap(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &reply) && session.ReasonOf(err).OfPath():
 		return session.Wrap(op, err) // whatever the server said to it
 	case errors.Is(err, ftp.ErrMalformed):
 		return &session.Error{Op: op, Reason: session.Protocol, Err: err}

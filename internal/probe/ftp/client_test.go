@@ -2,10 +2,14 @@ package ftp
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/textproto"
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,5 +126,22 @@ func TestSamplesCountFromTheFirstCommand(t *testing.T) {
 	f := x.flow(ftp.Segment{Offset: 7}, 0.5)
 	if len(f.Info) != 2 || f.Info[0].At != 0.5 || f.Info[1].At != 2 || f.Final.At != 2.5 {
 		t.Errorf("%+v, the last %+v", f.Info, f.Final)
+	}
+}
+
+// A path that breaks a data connection is why a transfer failed, also where the server could
+// still say that it did.
+func TestRepliesToBrokenTransfers(t *testing.T) {
+	reply := &textproto.Error{Code: 550, Msg: "error transferring data"}
+	for err, want := range map[error]session.Reason{
+		os.ErrDeadlineExceeded: session.TimedOut,
+		syscall.ECONNRESET:     session.Vanished,
+		io.ErrUnexpectedEOF:    session.Vanished,
+		ftp.ErrMalformed:       session.Protocol,
+		errDigest:              session.Failed,
+	} {
+		if got := session.ReasonOf(wrap("transfer the file", fmt.Errorf("%w; the server says: %w", err, reply))); got != want {
+			t.Errorf("%v with a reply is %s, must be %s", err, got, want)
+		}
 	}
 }
