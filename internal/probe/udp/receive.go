@@ -17,10 +17,13 @@ import (
 const (
 	// drainTick is how often a receiver looks for the sender's last word once
 	// the measured time is over; drainQuiet how long nothing must have come
-	// then, or up to mostQuiet where packets are far apart, and drainLongest how long after the measured time it waits at most for
-	// packets under way, so that there is time to tell of them.
+	// then: drainFirst if nothing ever came, as after a short test over a path that is
+	// slower than that of the control connection, and up to mostQuiet where packets are far
+	// apart. drainLongest is how long after the measured time it waits at most for packets
+	// under way, so that there is time to tell of them.
 	drainTick    = 5 * time.Millisecond
 	drainQuiet   = 50 * time.Millisecond
+	drainFirst   = time.Second
 	drainLongest = grace - session.Reporting
 	mostQuiet    = 3 * time.Second
 	// stampedRate is the rate, in packets of one flow per second, up to which
@@ -199,7 +202,10 @@ func (r *receiver) drained(at, told time.Duration, measured int64) bool {
 // quiet is how long nothing must have come for no more to come: packets that a slow queue of
 // their own lets through are farther apart than drainQuiet. A full one takes 1.3 s at 9600 bit/s.
 func (r *receiver) quiet() time.Duration {
-	if r.count.received < 2 {
+	switch {
+	case r.last == 0:
+		return drainFirst
+	case r.count.received < 2:
 		return drainQuiet
 	}
 	apart := time.Duration(r.lastMeasured-r.firstMeasured) / time.Duration(r.count.received-1)

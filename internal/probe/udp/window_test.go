@@ -202,6 +202,8 @@ func TestPacketsThatStillComeAreWaitedFor(t *testing.T) {
 		{"they come far apart", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, false, false, 80 * time.Millisecond},
 		{"no more of those", 90, end, end + time.Second, end + time.Second + 4*drainQuiet, true, false, 80 * time.Millisecond},
 		{"two came, far apart", 2, end, end - time.Second, end + mostQuiet + drainTick, true, false, time.Minute},
+		{"none came yet", 0, end, 0, end + drainFirst, false, false, 0},
+		{"none came at all", 0, end, 0, end + drainFirst + drainTick, true, false, 0},
 	} {
 		r := &receiver{end: end, last: c.last}
 		r.count.received, r.lastMeasured = c.received, int64(c.apart)*(c.received-1)
