@@ -32,5 +32,11 @@ func LacksUDP(err error) bool {
 	return isAny(err, syscall.EPROTONOSUPPORT, syscall.ESOCKTNOSUPPORT, syscall.EOPNOTSUPP)
 }
 
+// rejected knows the errors that the kernel makes of ICMP messages (icmp_err_convert): EACCES is
+// that of ICMPv6's "administratively prohibited".
+func rejected(err error) bool {
+	return isAny(err, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EACCES, syscall.ENOPROTOOPT)
+}
+
 // OutOfDescriptors says that there are none left, in this process or the system.
 func OutOfDescriptors(err error) bool { return isAny(err, syscall.EMFILE, syscall.ENFILE) }

@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"errors"
 	"syscall"
 
 	"golang.org/x/sys/windows"
@@ -25,6 +26,9 @@ func ListenerBroken(error) bool { return false }
 func LacksUDP(err error) bool {
 	return isAny(err, windows.WSAEPROTONOSUPPORT, windows.WSAESOCKTNOSUPPORT, windows.WSAEOPNOTSUPP)
 }
+
+// rejected is not known here but by errPeerGone.
+func rejected(err error) bool { return errors.Is(err, errPeerGone) }
 
 // OutOfDescriptors does not happen here.
 func OutOfDescriptors(error) bool { return false }

@@ -101,6 +101,13 @@ var ErrTooBig = errors.New("the packet is larger than the MTU")
 // unreachable"; the socket is as good as before.
 var ErrPeerGone = errors.New("nobody listens at the other end")
 
+// Rejected says that an error is what a host or a router answered to an earlier packet of a
+// UDP socket (ICMP: a port or an address is unreachable, or a firewall forbids it), which is
+// as good as before. This host itself, if it has no route, gives the same at each call.
+func Rejected(err error) bool {
+	return err != nil && (errors.Is(err, ErrPeerGone) || rejected(err))
+}
+
 // Message is one packet, or several of one size joined by the kernel, as
 // PacketReceiver.Receive found it.
 type Message struct {

@@ -128,7 +128,28 @@ type udpExchange struct {
 	timeout           time.Duration
 	tardy             *int64 // counts responses that came after their timeout
 	// givenUp are the last requests that were lost, 0 where the answer came later.
-	givenUp [256]uint32
+	givenUp  [256]uint32
+	rejected rejections
+}
+
+// rejections are what hosts or routers answered to requests over UDP (ICMP). Where none is
+// answered otherwise they end the test, since a firewall rejects all; else each is the loss of
+// one request.
+type rejections struct {
+	n        int
+	answered bool // a request was
+}
+
+// mostRejections are borne before a request is answered.
+const mostRejections = 3
+
+// bears says that an error is one with which the test goes on.
+func (r *rejections) bears(err error) bool {
+	if !sockets.Rejected(err) {
+		return false
+	}
+	r.n++
+	return r.answered || r.n < mostRejections
 }
 
 func (x *udpExchange) exchange(last bool) error {
@@ -139,7 +160,7 @@ func (x *udpExchange) exchange(last bool) error {
 	binary.BigEndian.PutUint32(x.request[datagram.SequenceOffset:], x.sequence)
 	x.Deadline = time.Now().Add(x.timeout)
 	err := x.send(x.request)
-	if outgrown(err) {
+	if outgrown(err) || x.rejected.bears(err) {
 		err = x.send(x.request)
 	}
 	switch {
@@ -156,13 +177,15 @@ func (x *udpExchange) exchange(last bool) error {
 			if x.spin && !p.Spent(x.Deadline) {
 				continue
 			}
-		case outgrown(err):
+		case outgrown(err), !x.rejected.answered && x.rejected.bears(err):
 			return errLost
+		case x.rejected.bears(err): // perhaps of an earlier request
 		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		case n >= datagram.HeaderBytes:
 			answered := binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:])
 			if answered == x.sequence {
+				x.rejected.answered = true
 				return nil
 			}
 			// An answer to a request that was not given up is a copy.

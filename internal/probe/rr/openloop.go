@@ -371,6 +371,7 @@ type udpCarrier struct {
 	*sockets.Conn
 	request, in []byte
 	full        bool // the kernel had no room for the request
+	rejected    rejections
 }
 
 func (c *udpCarrier) rest() bool { return c.full }
@@ -382,7 +383,7 @@ func (c *udpCarrier) send(sequence uint32) error {
 
 func (c *udpCarrier) push() error {
 	_, err := c.TryWrite(c.request)
-	if outgrown(err) {
+	if outgrown(err) || c.rejected.bears(err) {
 		_, err = c.TryWrite(c.request)
 	}
 	c.full = errors.Is(err, sockets.ErrTick)
@@ -397,10 +398,11 @@ func (c *udpCarrier) receive(wait time.Duration) (uint32, int, error) {
 	switch {
 	case errors.Is(err, io.EOF) || err == nil && n < datagram.HeaderBytes:
 		return 0, 0, nil // somebody's empty or short packet
-	case outgrown(err):
+	case outgrown(err), c.rejected.bears(err):
 		return 0, 0, sockets.ErrTick
 	case err != nil:
 		return 0, 0, err
 	}
+	c.rejected.answered = true
 	return binary.BigEndian.Uint32(c.in[datagram.SequenceOffset:]), 1, nil
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,6 +153,32 @@ func TestSenderSaysWhyItEnds(t *testing.T) {
 				t.Errorf("stops %v: %v", stop, err)
 			}
 		})
+	}
+}
+
+// What hosts and routers answer to some packets does not end a test; what this host answers to
+// each does.
+func TestRejectedPackets(t *testing.T) {
+	for _, errno := range []error{sockets.ErrPeerGone, syscall.EHOSTUNREACH, syscall.EACCES, syscall.ENETUNREACH} {
+		near, _ := packetConns(t)
+		control, _ := probetest.Conns(t)
+		s, err := newSender(control, near, measurement.Spec{Kind: measurement.PPS, Duration: 600}.Defaults(), make([]byte, protocol.CookieBytes), new(packetPages))
+		testutil.OK(t, err)
+		s.start = time.Now()
+		for range 2 * maxRejected {
+			if stop, err := s.retry(errno); stop || err != nil {
+				t.Fatalf("%v: stops %v, %v", errno, stop, err)
+			}
+			_, err := s.burst(1, 0)
+			testutil.OK(t, err)
+		}
+		for range maxRejected {
+			_, err = s.retry(errno)
+			testutil.OK(t, err)
+		}
+		if stop, err := s.retry(errno); !stop || !errors.Is(err, errno) {
+			t.Errorf("%v each time: stops %v, %v", errno, stop, err)
+		}
 	}
 }
 

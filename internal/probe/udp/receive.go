@@ -120,7 +120,7 @@ func (r *receiver) run() (protocol.Sent, error) {
 	for {
 		n, err := r.in.Receive()
 		at := time.Since(r.start)
-		if err != nil && !errors.Is(err, sockets.ErrTick) && !errors.Is(err, sockets.ErrPeerGone) {
+		if err != nil && !errors.Is(err, sockets.ErrTick) && !sockets.Rejected(err) {
 			return protocol.Sent{}, err
 		}
 		if err == nil {
@@ -167,7 +167,7 @@ func (r *receiver) drain() (protocol.Sent, error) {
 		switch {
 		case err == nil:
 			r.take(n, at)
-		case !errors.Is(err, sockets.ErrTick) && !errors.Is(err, sockets.ErrPeerGone):
+		case !errors.Is(err, sockets.ErrTick) && !sockets.Rejected(err):
 			return sent, err
 		}
 		switch {

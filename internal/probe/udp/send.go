@@ -32,6 +32,9 @@ const (
 	queueWait = 100 * time.Microsecond
 	// maxOutgrown is more than there are hellos of a flow.
 	maxOutgrown = 100
+	// maxRejected answers to earlier packets in a row, without one sent in between, are errors
+	// of this host.
+	maxRejected = 1000
 )
 
 // sender is the sending side of one flow of a udp or pps test.
@@ -57,6 +60,7 @@ type sender struct {
 	measured  int64 // packets
 	sent      atomic.Int64
 	queueFull int64
+	rejected  int  // answers to earlier packets since one was sent
 	outgrown  int  // errors of earlier packets, which were larger: a hello before the MTU was known
 	stopped   bool // the receiver has told it to stop
 	effective map[string]string
@@ -235,7 +239,8 @@ func (s *sender) burst(n int, now time.Duration) (stop bool, err error) {
 	for done < n {
 		sent, failed := s.hand(done, n, phase)
 		done += sent
-		if failed == nil || failed == sockets.ErrPeerGone { //nolint:errorlint // the very value, in a hot loop
+		if failed == nil {
+			s.rejected = 0
 			continue
 		}
 		if stop, err = s.retry(failed); stop {
@@ -269,6 +274,8 @@ func (s *sender) retry(err error) (stop bool, _ error) {
 		s.queueFull++
 		thread.Sleep(queueWait)
 	case errors.Is(err, sockets.ErrTick):
+	case sockets.Rejected(err) && s.rejected < maxRejected:
+		s.rejected++
 	case errors.Is(err, sockets.ErrTooBig) && (s.fragments || s.size <= datagram.LargestPayload(s.conn)) && s.outgrown < maxOutgrown:
 		s.outgrown++
 	case errors.Is(err, sockets.ErrTooBig):
