@@ -207,10 +207,11 @@ func (t *test) tooShort() string {
 
 // unanswered is why there is no round trip.
 func (t *test) unanswered() error {
-	l := &t.loop
+	l, udp := &t.loop, t.req.Spec.Protocol == measurement.OverUDP
 	e := &session.Error{Op: "rr test", Reason: session.Failed}
 	switch {
-	case t.several != nil && t.several.unsent > 0:
+	// Requests over UDP that were sent would have been answered, however many were not.
+	case t.several != nil && t.several.unsent > 0 && (l.lost == 0 || !udp):
 		e.Err = errors.New(strings.Join(t.several.facts(), "; "))
 	case l.lost == 0:
 		e.Err = fmt.Errorf("no request left in the measured %v s, for which this host was too busy; measure longer", float64(t.req.Spec.Duration))
@@ -218,7 +219,7 @@ func (t *test) unanswered() error {
 		e.Err = fmt.Errorf("none of %d requests was answered within %s", l.lost, t.tooShort())
 	default:
 		e.Reason, e.Err = session.TimedOut, fmt.Errorf("none of %d requests was answered", l.lost)
-		if t.req.Spec.Protocol == measurement.OverUDP {
+		if udp {
 			e.Err = fmt.Errorf("%w: a firewall may drop UDP to %s; the same over TCP (protocol tcp) needs no more than the port that is open", e.Err, t.req.Target)
 		}
 	}

@@ -223,6 +223,7 @@ func TestLongTimeoutOverUDP(t *testing.T) {
 	for name, change := range map[string]func(*measurement.Spec){
 		"one at a time": func(*measurement.Spec) {},
 		"open loop":     func(s *measurement.Spec) { s.RequestsPerSecond, s.Timeout = 200, 5.5 },
+		"too many":      func(s *measurement.Spec) { s.RequestsPerSecond, s.Timeout = 20_000, 5.5 },
 	} {
 		asked := spec
 		change(&asked)
