@@ -23,7 +23,7 @@ func brokenEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		return nil
 	}
 	c := newEstimate(contrast, test, measurement.MetricOf(measurement.BrokenTrials), opts)
-	c.Primary = true
+	c.Primary, c.ofBreaking = true, true
 	broke := func(k cellKey, block int) float64 {
 		if set.broken[k][block] {
 			return 1

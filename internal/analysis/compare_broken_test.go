@@ -197,22 +197,37 @@ func TestRunsWithoutACostAreNotAlike(t *testing.T) {
 	}
 }
 
-// A run most of whose trials broke has no level that could be averaged; that is said.
+// Runs most of whose trials broke have no level that could be averaged: whether they are worse
+// is told by how often they broke, unless the runs of a side differ as much.
 func TestRunsThatBreakMostTrials(t *testing.T) {
-	one := func(seed int, blocks ...int) *result.Result {
-		r := &result.Result{Experiment: result.ExperimentInfo{Scale: 1}, Paths: pathsNamed("direct"), Tests: []result.TestInfo{flows1}, Trials: trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, seed)...)}
-		breakTrials(r, "direct", flows1.Name, blocks...)
-		return r
+	some, all := []int{1, 3, 5, 7, 8, 9}, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	side := func(label string, seed int, broken [3][]int) Side {
+		s := Side{Label: label}
+		for i, blocks := range broken {
+			r := &result.Result{Experiment: result.ExperimentInfo{Scale: 1}, Paths: pathsNamed("direct"), Tests: []result.TestInfo{flows1}, Trials: trialsOf("direct", flows1.Name, goodput, around(1e9, .01, 10, seed+i)...)}
+			breakTrials(r, "direct", flows1.Name, blocks...)
+			s.Runs = append(s.Runs, r)
+		}
+		return s
 	}
-	var before, after []*result.Result
-	for i := range 3 {
-		before, after = append(before, one(i)), append(after, one(i+1, 1, 3, 5, 7, 8, 9))
+	for _, c := range []struct {
+		before, after [3][]int
+		want          result.Verdict
+		says          string
+	}{
+		{[3][]int{}, [3][]int{some, some, some}, result.Costs, "worse than in old on goodput, flows-1, beyond any bound; unbounded, since it broke 18 of 30 trials, and in old none of 30"},
+		{[3][]int{all, all, all}, [3][]int{}, result.Gains, "better than in old on goodput, flows-1, beyond any bound; unbounded, since it broke none of 30 trials, and in old 30 of 30"},
+		{[3][]int{}, [3][]int{all, nil, nil}, result.NotResolved, "the level changed beyond any bound over 3 and 3 runs; unbounded, since it broke 10 of 30 trials, and in old none of 30"},
+		{[3][]int{nil, some, nil}, [3][]int{all, some, nil}, result.NotResolved, "unbounded, since it broke 16 of 30 trials, and in old 6 of 30"},
+		{[3][]int{some, some, some}, [3][]int{all, some, some}, result.NotResolved, "unbounded, since it broke 22 of 30 trials, and in old 18 of 30"},
+	} {
+		changes, _ := CompareRuns(side("old", 0, c.before), []Side{side("new", 1, c.after)}, DefaultOptions())
+		e := costOf(t, Analysis{Costs: changes}, goodput)
+		if e.Verdict != c.want || e.RepetitionsNeeded != 0 || e.Worse() != (c.want == result.Costs) {
+			t.Errorf("%+v", e)
+		}
+		checkSaid(t, said(e), c.says)
 	}
-	changes, _ := CompareRuns(Side{"old", before}, []Side{{"new", after}}, DefaultOptions())
-	if len(changes) != 1 || changes[0].Verdict != result.NotResolved || changes[0].RepetitionsNeeded != 0 {
-		t.Fatalf("%+v", changes)
-	}
-	checkSaid(t, said(changes[0]), "the level changed beyond any bound over 3 and 3 runs; unbounded, since it broke 18 of 30 trials, and in old none of 30")
 }
 
 // Blocks in which neither side has a value show no cost: a percentile that falls on lost

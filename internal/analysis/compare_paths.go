@@ -28,6 +28,8 @@ type costEstimate struct {
 	// path broke the trial; of an unpaired estimate, those of either sample.
 	base, other []float64
 	unpaired    bool
+	// ofBreaking says that p is that of how often trials break, which has no interval.
+	ofBreaking bool
 	// n is the number of pairs with a value, or the size of the smaller sample.
 	n int
 	// effects are the within-block effects on the metric's scale, logarithms of

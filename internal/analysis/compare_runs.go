@@ -397,10 +397,14 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	y, other := estimates(after)
 	c.base, c.other, c.effects = base, other, slices.Concat(around0(base), around0(other))
 	if len(bounded(base)) < len(base) || len(bounded(other)) < len(other) {
-		// Most trials of a run broke: no mean of runs is known.
+		// Most trials of a run broke: no mean of runs is known, but how often they do is.
 		c.effects = slices.Concat(base, other)
 		side := statistics.Minus(statistics.Median(other), statistics.Median(base))
 		c.EstimateUnbounded, c.LowUnbounded, c.HighUnbounded = true, !(side > 0), !(side < 0)
+		if d, ok := compareGroups(unboundedShares(before), unboundedShares(after), 1-c.alpha); ok && math.IsInf(side, 0) && d.estimate*side > 0 {
+			c.estimate, c.ofBreaking = side, true
+			c.judgeP(d.p)
+		}
 		return c
 	}
 	d, ok := compareGroups(x, y, 1-c.alpha)
@@ -420,6 +424,29 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	}
 	c.ofZeroChanges(before, after)
 	return c
+}
+
+// unboundedShares are which share of the effects of each run is without bound, those that
+// are so downwards being negative. What few trials show is as uncertain as two more of each
+// run would make it, one with and one without a bound (Agresti & Caffo 2000).
+func unboundedShares(samples []sample) (out []runEstimate) {
+	for _, s := range samples {
+		r := runEstimate{n: s.pairs}
+		for _, sign := range []float64{-1, 1} {
+			count := 0.0
+			for _, v := range s.effects {
+				if math.IsInf(v, int(sign)) {
+					count++
+				}
+			}
+			n := float64(s.pairs) + 2
+			share := (count + 1) / n
+			r.value += sign * count / float64(s.pairs)
+			r.variance += share * (1 - share) / n
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // withholdChange finds what forbids to call two sides equal, or the later one better, on

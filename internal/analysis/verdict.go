@@ -13,8 +13,7 @@ import (
 // smaller than what matters is no cost, also when it is surely not zero, and
 // so a comparison of a path with itself hardly ever claims a cost.
 func (c *costEstimate) decide() {
-	ofBreaking := c.metric.Name == measurement.BrokenTrials
-	c.BeyondChance = c.PAdjusted != nil && *c.PAdjusted < c.alpha && (ofBreaking || c.interval.ExcludesZero())
+	c.BeyondChance = c.PAdjusted != nil && *c.PAdjusted < c.alpha && (c.ofBreaking || c.interval.ExcludesZero())
 	worse := c.estimate < 0
 	if !c.metric.HigherIsBetter {
 		worse = c.estimate > 0
@@ -26,7 +25,7 @@ func (c *costEstimate) decide() {
 	case equal && len(c.againstEqual)+len(c.missing) == 0:
 		c.Verdict = result.NoCost
 		c.Bound = c.bound()
-	case c.BeyondChance && worse && ofBreaking:
+	case c.BeyondChance && worse && c.metric.Name == measurement.BrokenTrials:
 		c.Verdict = result.Breaks
 	case c.BeyondChance && worse:
 		c.Verdict = result.Costs

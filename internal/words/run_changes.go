@@ -29,7 +29,7 @@ func (n Names) change(e result.Effect) string {
 	case result.Costs, result.Gains, result.Breaks:
 		verb := verdicts[e.Verdict].run
 		if e.EstimateUnbounded {
-			return fmt.Sprintf("%s: %s than in %s on %s, beyond any bound", subject, verb, e.ReferenceRun, what)
+			return fmt.Sprintf("%s: %s than in %s on %s, beyond any bound%s", subject, verb, e.ReferenceRun, what, n.unbounded(e))
 		}
 		levels := Value(e.ReferenceMedian, metric.Unit) + " → " + Value(e.Median, metric.Unit)
 		if e.Baseline != "" {
