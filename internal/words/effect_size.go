@@ -2,6 +2,7 @@ package words
 
 import (
 	"math"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -43,7 +44,13 @@ func size(e result.Effect, signed, short bool) (estimate, between string) {
 		estimate, between = estimateIn(quantity.Scale{Factor: 1}, e.Ratio, low, high, quantity.RatioDecimals(e.Ratio), false)
 		return estimate + "×", between
 	case !e.LeadsWithDifference():
-		return Estimate(v, low, high, measurement.Fraction, signed)
+		estimate, between = Estimate(v, low, high, measurement.Fraction, signed)
+		if flipped := e.Ratio < 1 && !signed; e.LowUnbounded && flipped { // nothing loses more than all
+			between = strings.TrimSuffix(between, "∞]") + "100]"
+		} else if e.LowUnbounded {
+			between = "[−100" + strings.TrimPrefix(between, "[−∞")
+		}
+		return estimate, between
 	case u == measurement.Fraction:
 		return estimateIn(points(short), v, low, high, 1, signed)
 	}

@@ -135,15 +135,19 @@ func needs(e result.Effect) string {
 	return ""
 }
 
-// unbounded says why an interval has no end.
+// unbounded says why an interval has no end, or, of a ratio, goes down to nothing.
 func (n Names) unbounded(e result.Effect) string {
+	text := "; unbounded, since "
+	if !e.LeadsWithDifference() && !e.HighUnbounded && !e.EstimateUnbounded {
+		text = "; down to nothing, since "
+	}
 	switch {
 	case !e.LowUnbounded && !e.HighUnbounded:
 		return ""
 	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
-		return "; unbounded, since " + n.broke(e)
+		return text + n.broke(e)
 	}
-	return "; unbounded, since values of some trials are unbounded"
+	return text + "values of some trials are unbounded"
 }
 
 // noCost is the sentence of a path that costs nothing that matters.
