@@ -230,6 +230,27 @@ func TestRunsThatBreakMostTrials(t *testing.T) {
 	}
 }
 
+// A run in which both paths broke all trials is left out, and said to be; one in which only the
+// baseline did has a cost without bound, for that reason.
+func TestRunsOfABrokenBaseline(t *testing.T) {
+	all := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for says, paths := range map[string][]string{
+		"the cost changed by +28.4 % over 3 and 2 runs; needs about 3 runs a side":                                                                 {"direct", "hop"},
+		"beyond any bound over 3 and 3 runs; unbounded, since it broke none of 30 trials, and in old none of 30; direct broke 10, and in old none": {"direct"},
+	} {
+		before, after := runsWith(.7, 1.1, 0), runsWith(.9, 1.1, 4)
+		for _, path := range paths {
+			breakTrials(after[1], path, flows1.Name, all...)
+		}
+		changes, notes := CompareRuns(Side{"old", before}, []Side{{"new", after}}, DefaultOptions())
+		c := costOf(t, Analysis{Costs: changes}, goodput)
+		if c.Verdict != result.NotResolved || c.DifferenceLow != nil || slices.ContainsFunc(notes, func(n result.Note) bool { return n.Code != result.NoteBrokenTrials }) {
+			t.Errorf("%+v\n%s", c, notesText(notes))
+		}
+		checkSaid(t, said(c), says)
+	}
+}
+
 // Blocks in which neither side has a value show no cost: a percentile that falls on lost
 // requests, or a baseline that both contrasts share and that broke.
 func TestBlocksWithoutAValueOnBothSides(t *testing.T) {

@@ -65,7 +65,8 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 		}
 	}
 	correct(all)
-	notes = append(notes, powerNotes(slices.DeleteFunc(slices.Clone(all), (*costEstimate).ofRunLevels), result.NoteTooFewTrials)...)
+	ofRuns := func(c *costEstimate) bool { return c.ofRunLevels() || c.Runs > 0 } // trials do not tell
+	notes = append(notes, powerNotes(slices.DeleteFunc(slices.Clone(all), ofRuns), result.NoteTooFewTrials)...)
 	out := make([]result.Effect, len(all))
 	for i, c := range all {
 		c.decide()
@@ -381,8 +382,7 @@ func (c *costEstimate) ofZeroChanges(before, after []sample) {
 	c.ofZeroCounts(n, slices.Concat(least(after, lows), least(before, highs)), slices.Concat(least(after, highs), least(before, lows)), values...)
 }
 
-// fillRuns fills in the estimate from runs as the unit; nil where there are too
-// few, or a run has none.
+// fillRuns fills in the estimate from runs as the unit.
 func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	c.Runs, c.ReferenceRuns = len(after), len(before)
 	c.n = min(len(before), len(after))
@@ -408,8 +408,12 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 		return c
 	}
 	d, ok := compareGroups(x, y, 1-c.alpha)
-	if !ok {
-		return nil
+	if !ok { // runs in which neither path has a value are left out
+		c.estimate = statistics.Mean(other) - statistics.Mean(base)
+		if c.Difference = c.estimate; c.logarithmic {
+			c.Difference, c.Ratio = 0, math.Exp(c.estimate)
+		}
+		return c
 	}
 	c.estimate, c.spreading, c.Coverage = d.estimate, &d.interval, d.interval.Coverage
 	i := widened(d.interval, d.estimate, c.reach())

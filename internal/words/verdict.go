@@ -144,7 +144,7 @@ func (n Names) unbounded(e result.Effect) string {
 	switch {
 	case !e.LowUnbounded && !e.HighUnbounded:
 		return ""
-	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
+	case e.Against == nil && e.Broken+e.ReferenceBroken+e.BaselineBroken+e.ReferenceBaselineBroken > 0:
 		return text + n.broke(e)
 	}
 	return text + "values of some trials are unbounded"
