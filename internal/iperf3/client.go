@@ -224,6 +224,7 @@ func (t *client) run(ctx context.Context, progress func(measurement.Progress)) (
 	}
 	use := startUsage()
 	t.start = time.Now()
+	t.clock = params{}.clock(t.start) // of old servers, which tell no version; newer ones need none
 	if t.req.Started != nil {
 		t.req.Started(t.start)
 	}

@@ -17,6 +17,9 @@ const (
 	// mostCopies is how many times as many bytes of datagrams as were sent a server may
 	// say that it received: a path may make copies, and iperf3 counts them.
 	mostCopies = 10
+	// maxJitter is in seconds. A server need not believe what its client says of it: an old
+	// iperf3 counts the difference of the clocks (clock).
+	maxJitter = 1e6
 )
 
 // believe compares what the server counted with what this end did: nobody receives
@@ -37,6 +40,8 @@ func (t *client) believe(theirs results, far []streamResult) error {
 			return fmt.Errorf("%w: %.0f bytes were received of stream %d, of which %.0f were sent", ErrMalformed, r.Bytes, i+1, moved)
 		case !s.sender && t.omit == 0 && min(moved, s.distinct()) > r.Bytes: // else those sent before count, too
 			return fmt.Errorf("%w: %.0f bytes of stream %d came, and %.0f were sent", ErrMalformed, moved, i+1, r.Bytes)
+		case s.sender && r.Jitter > maxJitter:
+			return fmt.Errorf("%w: a jitter of %g s of stream %d", ErrMalformed, r.Jitter, i+1)
 		case t.udp && s.sender && r.Packets > float64(s.packets):
 			return fmt.Errorf("%w: %.0f packets were received of stream %d, of which %d were sent", ErrMalformed, r.Packets, i+1, s.packets)
 		case t.udp && !(math.Abs(r.Lost) <= r.Packets && math.Abs(omittedLost) <= r.Packets && omitted >= 0 && omitted <= r.Packets):

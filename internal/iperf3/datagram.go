@@ -37,6 +37,16 @@ func isReply(packet []byte) bool {
 	return false
 }
 
+// clock is what the clock shows at a moment that the receiver dates arrivals by: the time of
+// day before iperf3 3.7, the time since the boot from then on. Before 3.9 a receiver takes the
+// difference to it of the first packet, too, for jitter.
+func (p params) clock(at time.Time) time.Duration {
+	if p.knows(7) {
+		return sinceBoot()
+	}
+	return time.Duration(at.UnixNano())
+}
+
 // header is what a data packet begins with: when it was sent, and its number,
 // counted from 1.
 type header struct {

@@ -216,6 +216,7 @@ func TestServersThatLie(t *testing.T) {
 		"more lost than came":       {req: udp, lie: ofStream("errors", 1e12)},
 		"less than none lost":       {req: udp, lie: ofStream("errors", -1e12)},
 		"more omitted than sent":    {req: udp, lie: ofStream("omitted_packets", 1e12)},
+		"jitter of weeks":           {req: udp, lie: ofStream("jitter", 2e6)},
 		"jitter of years":           {req: udp, lie: ofStream("jitter", 1e300)},
 		"a processor beyond all":    {req: send, lie: of("cpu_util_total", 1e308)},
 		"one that gives back":       {req: send, lie: of("cpu_util_total", -1)},

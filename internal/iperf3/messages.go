@@ -231,7 +231,7 @@ func (r *results) check(streams int) ([]streamResult, error) {
 		}
 		s.Retransmits, s.Lost = signed(s.Retransmits), signed(s.Lost)
 		if !(s.Bytes >= 0 && s.Bytes < 1e18 && s.Packets >= 0 && s.Packets < 1e18 && math.Abs(s.Lost) < 1e18 &&
-			math.Abs(s.Retransmits) < 1e15 && s.Jitter >= 0 && s.Jitter < 1e6) {
+			math.Abs(s.Retransmits) < 1e15 && s.Jitter >= 0 && s.Jitter < 1e18) {
 			return nil, fmt.Errorf("%w: impossible results of stream %v", ErrMalformed, s.ID)
 		}
 		for _, optional := range []*float64{s.Start, s.End, s.OmittedLost, s.OmittedPackets} {

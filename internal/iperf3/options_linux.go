@@ -104,6 +104,15 @@ func cpuTime() (user, system time.Duration) {
 	return time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())
 }
 
+// sinceBoot is what the monotonic clock of iperf3 shows.
+func sinceBoot() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
+}
+
 // segmentOf is the MSS of a connection, 0 if unknown.
 func segmentOf(c *net.TCPConn) int {
 	raw, err := c.SyscallConn()

@@ -34,6 +34,9 @@ func pause(d time.Duration) { time.Sleep(d) }
 // cpuTime is not known here.
 func cpuTime() (user, system time.Duration) { return 0, 0 }
 
+// sinceBoot is not known here.
+func sinceBoot() time.Duration { return 0 }
+
 func refuseErrno(c code, err error, what string) *refusal {
 	return refuse(c, "%s: %v", what, err)
 }

@@ -108,6 +108,10 @@ func TestResults(t *testing.T) {
 	if s[0].Bytes != 982987 || s[0].Retransmits != -1 || s[0].seconds() != 0.000617 {
 		t.Errorf("stream is %+v", s[0])
 	}
+	testutil.OK(t, json.Unmarshal([]byte(strings.Replace(recordedResults, `"jitter":0`, `"jitter":1.5e7`, 1)), &r))
+	if _, err := r.check(1); err != nil {
+		t.Errorf("the jitter of an old iperf3, whose clock is another: %v", err)
+	}
 	for _, bad := range []string{
 		strings.Replace(recordedResults, `"id":1`, `"id":2`, 1),
 		strings.Replace(recordedResults, `"id":1`, `"id":1.5`, 1),

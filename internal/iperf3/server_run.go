@@ -46,6 +46,7 @@ func (t *session) begin() error {
 	}
 	t.usage = startUsage()
 	t.start = time.Now()
+	t.clock = t.params.clock(t.start)
 	if err := t.say(testStart, testRunning); err != nil {
 		return err
 	}

@@ -55,6 +55,8 @@ type transfer struct {
 	claimed atomic.Int64
 
 	start time.Time
+	// clock is what the clock showed at the start that datagrams are dated by.
+	clock time.Duration
 	// until, when positive, is when receivers stop counting, since the start.
 	until   time.Duration
 	stopped atomic.Bool
@@ -308,7 +310,7 @@ func (s *stream) sendPackets() error {
 		}
 		for range max(s.burst, 1) {
 			at := time.Since(s.start)
-			putHeader(packet, at, uint64(s.packets+1), s.wide)
+			putHeader(packet, s.clock+at, uint64(s.packets+1), s.wide)
 			n, err := s.conn.Write(packet)
 			switch {
 			case err == nil:

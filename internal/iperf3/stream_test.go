@@ -1,6 +1,7 @@
 package iperf3
 
 import (
+	"errors"
 	"net"
 	"runtime"
 	"testing"
@@ -122,6 +123,31 @@ func TestOmit(t *testing.T) {
 	idle.count(100, 0)
 	if r := idle.result(2*time.Second, 0); r.Bytes != 0 || r.seconds() != 1 {
 		t.Errorf("a stream that was idle after the omitted start: %+v", r)
+	}
+}
+
+// Datagrams are dated by the clock by which the client's iperf3 dates their arrival.
+func TestDatesOfDatagrams(t *testing.T) {
+	at := time.Unix(1_700_000_000, 5000)
+	for version, day := range map[string]bool{"": true, "3.1.3": true, "3.6": true, "3.7": false, "3.21+": false} {
+		clock := params{ClientVersion: version}.clock(at)
+		if (clock == time.Duration(at.UnixNano())) != day {
+			t.Errorf("iperf3 %q: datagrams are dated from %v on", version, clock)
+		}
+		near, far := pair(t, true)
+		tr := &transfer{udp: true, block: 100, rate: 1e6, clock: clock, start: time.Now(), failed: make(chan error, 1)}
+		sender := newStream(tr, near, 0, true)
+		sender.launch()
+		packet := make([]byte, maxDatagram)
+		n, err := 0, sockets.ErrTick
+		for errors.Is(err, sockets.ErrTick) {
+			n, err = far.Discard(packet)
+		}
+		tr.end([]*stream{sender})
+		testutil.OK(t, err)
+		if h, ok := parseHeader(packet[:n], false); !ok || h.number != 1 || h.sent < clock.Truncate(time.Microsecond) {
+			t.Errorf("iperf3 %q: the first datagram is %+v, sent after %v", version, h, clock)
+		}
 	}
 }
 
