@@ -82,8 +82,10 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 			Received: int64(received.Bytes), ReceivedSeconds: received.seconds(),
 			Sent: int64(sent.Bytes), SentSeconds: sent.seconds(), Retransmits: int64(sent.Retransmits), OutOfOrder: -1,
 		}
-		if stream.ReceivedSeconds == 0 {
-			stream.ReceivedSeconds = r.Took.Seconds() // an iperf3 before 3.2 does not say
+		for _, seconds := range []*float64{&stream.ReceivedSeconds, &stream.SentSeconds} {
+			if *seconds == 0 {
+				*seconds = r.Took.Seconds() // an iperf3 before 3.2 does not say
+			}
 		}
 		if t.udp {
 			t.addPackets(&stream, s, received)
