@@ -57,6 +57,9 @@ type Request struct {
 	BinWidth time.Duration
 	// Started, when not nil, is told when the streams began.
 	Started func(time.Time)
+	// Watch, when not nil, gets what reads the streams of a TCP test when they began. What
+	// it returns is called before they are closed.
+	Watch func(start time.Time, streams []ReadStream) (ended func())
 }
 
 // Result is what both ends counted. Times are since the streams began; the
@@ -231,7 +234,10 @@ func (t *client) run(ctx context.Context, progress func(measurement.Progress)) (
 	for _, s := range t.streams {
 		s.launch()
 	}
-	if err := t.transferData(ctx, progress); err != nil {
+	ended := t.watched()
+	err := t.transferData(ctx, progress)
+	ended()
+	if err != nil {
 		return Result{}, err
 	}
 	user, system := use.percent()
@@ -513,42 +519,6 @@ func (t *client) endTest(l *listener) error {
 		return fmt.Errorf("wait for %s: %w", exchangeResults, m.err)
 	}
 	return t.judge(m.state, exchangeResults)
-}
-
-const (
-	infoInterval     = 20 * time.Millisecond
-	progressInterval = 200 * time.Millisecond
-)
-
-// watch samples the sending sockets and shows progress until ctx ends.
-func (t *client) watch(ctx context.Context, progress func(measurement.Progress)) {
-	for i, s := range t.streams {
-		if s.sender && !t.udp {
-			t.infos[i] = tcpinfo.New(s.conn, t.start, tcpinfo.Kept(len(t.streams)), 1, nil)
-		}
-	}
-	ticker := time.NewTicker(infoInterval * time.Duration(1+len(t.streams)/16))
-	defer ticker.Stop()
-	shown, last := t.start, int64(0)
-	for {
-		var sum int64
-		for i, s := range t.streams {
-			sum += s.bytes.Load()
-			t.infos[i].Due(time.Now())
-		}
-		if now := time.Now(); now.Sub(shown) >= progressInterval {
-			progress(measurement.Progress{
-				Elapsed:    measurement.SecondsOf(now.Sub(t.start)),
-				Throughput: float64(sum-last) * 8 / now.Sub(shown).Seconds(),
-			})
-			shown, last = now, sum
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // finish exchanges the results: this end's first.

@@ -31,6 +31,18 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	var sampled *host.Sampler
 	var started time.Time
 	r.Started = func(at time.Time) { started, sampled = at, host.StartSampler(at) }
+	if req.Watch != nil {
+		r.Watch = func(start time.Time, streams []iperf3.ReadStream) func() {
+			read := make([]session.ReadFlow, len(streams))
+			for i, s := range streams {
+				read[i] = func() (session.FlowCount, bool) {
+					bytes, info, ok := s()
+					return session.FlowCount{Bytes: bytes, RTT: info.RTT.Duration(), CongestionWindow: info.CongestionWindow, Retransmits: info.Retransmits}, ok
+				}
+			}
+			return req.Watch(start, read)
+		}
+	}
 	result, err := iperf3.Run(ctx, r, progress)
 	if sampled != nil {
 		defer sampled.End()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,7 +80,18 @@ func TestRunIPerf3(t *testing.T) {
 		}
 		ctx := servertest.Context(t)
 		outs, errs := make([]measurement.Outcome, len(specs)), make([]error, len(specs))
-		servertest.AtOnce(len(specs), func(i int) { outs[i], errs[i] = probe.Run(ctx, probe.Request{Spec: specs[i], Target: targets[i]}, nil) })
+		moved := make([][]int64, len(specs)) // at the end of the flows, as they are watched
+		servertest.AtOnce(len(specs), func(i int) {
+			watch := func(_ time.Time, flows []probe.ReadFlow) func() {
+				return func() {
+					for _, read := range flows {
+						count, _ := read()
+						moved[i] = append(moved[i], count.Bytes)
+					}
+				}
+			}
+			outs[i], errs[i] = probe.Run(ctx, probe.Request{Spec: specs[i], Target: targets[i], Watch: watch}, nil)
+		})
 		for i, spec := range specs {
 			name := fmt.Sprintf("%s %s %s %d %s", server.name, spec.Kind, spec.Direction, spec.Flows, spec.CongestionControl)
 			t.Run(name, func(t *testing.T) {
@@ -87,6 +99,9 @@ func TestRunIPerf3(t *testing.T) {
 					t.Fatal(errs[i])
 				}
 				checkIPerf3(t, spec.Defaults(), outs[i])
+				if spec.Kind == measurement.TCP && (len(moved[i]) != len(outs[i].Flows) || slices.Min(moved[i]) <= 0) {
+					t.Errorf("%d bytes moved, of %d flows", moved[i], len(outs[i].Flows))
+				}
 			})
 		}
 	}

@@ -285,12 +285,13 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o Options, told bool
 	if spec.Duration == 0 && t.Throughput != nil { // all of a file
 		measured = t.Throughput.Width * measurement.Seconds(len(t.Throughput.Bytes))
 	}
+	atItsEnd := t.Throughput == nil && spec.Tool == measurement.IPerf3 && len(t.Metrics) > 0
 	switch {
-	case t.Throughput == nil && o.BinsOf > 0 && spec.Tool == measurement.IPerf3 && len(t.Metrics) > 0:
-		out = append(out, "no intervals: an iperf3 server says only at the end what it received")
-	case t.Throughput == nil || o.BinsOf <= 0:
-	case told && !o.Verbose:
+	case o.BinsOf <= 0 || t.Throughput == nil && !atItsEnd:
+	case told && (atItsEnd || !o.Verbose):
 		out = append(out, fmt.Sprintf("measured from %.2f to %.2f s", float64(t.Warmup), float64(measured)))
+	case atItsEnd:
+		out = append(out, "no intervals: an iperf3 server says only at the end what it received")
 	default:
 		out = append(out, intervals(*t.Throughput, o.BinsOf, t.Warmup, measured)...)
 	}

@@ -202,4 +202,7 @@ func TestNoIntervalsOfAnIPerf3Server(t *testing.T) {
 			t.Errorf("intervals of %v s: %q", of, got)
 		}
 	}
+	if got := trialLines(spec, trial, Options{BinsOf: 1}, true); len(got) != 1 || !strings.HasPrefix(got[0], "measured from ") {
+		t.Errorf("after those that were shown while it went on: %q", got)
+	}
 }
