@@ -96,6 +96,11 @@ func runsOf(side Side) (out []sideRun, notes []result.Note) {
 	for _, r := range side.Runs {
 		set, more := gather(r.Trials, r.Tests, r.Paths)
 		contrasts, missing := contrastsOf(set, Options{Contrasts: r.Experiment.Contrasts})
+		for _, n := range r.Notes {
+			if n.Code == result.NoteDamaged {
+				more = append(more, n)
+			}
+		}
 		for _, n := range append(more, missing...) {
 			n.Run = side.Label
 			notes = together(notes, n)

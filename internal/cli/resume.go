@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -45,6 +46,9 @@ func reopen(ctx context.Context, s base.Streams, f runFlags, dir string) (_ *ses
 		return nil, err
 	}
 	stored, err := st.Trials(ctx)
+	if errors.Is(err, store.ErrDamaged) {
+		return nil, fmt.Errorf("%w; hopbench report %s reports what can be read", err, printable.ShellWord(dir))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"os"
@@ -243,4 +244,31 @@ func TestResumedInVain(t *testing.T) {
 	again, err := store.Resume("empty")
 	testutil.OK(t, err)
 	testutil.OK(t, again.Close())
+}
+
+// A run of whose file a disk has lost a part is reported, listed and compared, and not gone on with.
+func TestDamagedRun(t *testing.T) {
+	dir := begun(t, nil)
+	r, err := reopen(t.Context(), base.Streams{}, runFlags{}, dir)
+	testutil.OK(t, err)
+	for _, p := range r.plan.Trials[1:] {
+		testutil.OK(t, r.store.Put(t.Context(), p.Trial()))
+	}
+	testutil.OK(t, r.store.Close())
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	testutil.OK(t, err)
+	_, err = db.Exec("UPDATE trial SET json = replace(json, '{', '[') WHERE order_index = 2")
+	testutil.OK(t, errors.Join(err, db.Close()))
+
+	status, out, problems := command(t, "report", dir, "-v")
+	if status != base.ExitDone || !strings.Contains(out, "3 of 4 trials") || !strings.Contains(strings.Join(strings.Fields(out), " "), "run.sqlite is damaged: 1 trial is missing here") || strings.Contains(out, "Interim") {
+		t.Errorf("report: status %d: %s%s", status, out, problems)
+	}
+	// No trial of it counts, so that there is nothing to compare.
+	if _, _, problems := command(t, "compare", dir, dir); !strings.Contains(problems, "B: run.sqlite is damaged: 1 trial is missing") {
+		t.Errorf("compare: %s", problems)
+	}
+	if status, _, problems := command(t, "run", "--resume", dir); status != base.ExitUsage || !strings.Contains(problems, "hopbench report "+dir) {
+		t.Errorf("resume: status %d: %s", status, problems)
+	}
 }

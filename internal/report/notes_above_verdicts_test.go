@@ -18,6 +18,7 @@ func TestWhatStandsAboveTheVerdicts(t *testing.T) {
 		"The comparison was stopped after 4 of":            {Code: result.NoteCutShort, Count: 4, Of: 10},
 		"Traces of directly peered and one appliance show": {Code: result.NoteSameHops, Path: "one-appliance", Baseline: "direct"},
 		"The CPUs of an end were full in 7 of 40 trials":   {Code: result.NoteFullCPUs, Count: 7, Of: 40},
+		"run.sqlite is damaged: 2 trials are missing":      {Code: result.NoteDamaged, Count: 2},
 		"In some trials a hypervisor took up to":           {Code: result.NoteFullCPUs, Of: 40, Stolen: 0.2},
 	} {
 		standsAbove(t, says, note)

@@ -43,6 +43,7 @@ const (
 	NoteCutShort         NoteCode = "cut_short"           // likewise, one that cannot be resumed
 	NoteSameHops         NoteCode = "same_hops"           // a trace sees no difference between two paths
 	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
+	NoteDamaged          NoteCode = "damaged"             // trials that cannot be read from the run's file
 	NoteTunnelMeetsRules NoteCode = "tunnel_meets_rules"  // every packet of a tunnel meets all rules of a firewall
 )
 
@@ -50,7 +51,7 @@ const (
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNoTest, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteCutShort, NoteSameHops, NoteTunnelMeetsRules}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNoTest, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteCutShort, NoteSameHops, NoteDamaged, NoteTunnelMeetsRules}
 }
 
 // LeavesOut says that a note names something of the first of two runs that is not compared.

@@ -7,7 +7,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+
+	"modernc.org/sqlite" // the driver named "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
+
+// ErrDamaged says that bytes of a file are not as they were written, or cannot be read.
+var ErrDamaged = errors.New("the file is damaged")
+
+// failedWith says that SQLite failed with one of these codes.
+func failedWith(err error, codes ...int) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && slices.Contains(codes, e.Code()&0xff)
+}
+
+// damaged marks the error of a page that is damaged, or that the disk does not give back.
+func damaged(err error) error {
+	if failedWith(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
 
 // openFile is a file of SQLite that is open, in a folder: a run's, or a watch's.
 type openFile struct {
@@ -89,7 +110,7 @@ func document(db *sql.DB, query string, into any) error {
 func documents[T any](ctx context.Context, db *sql.DB, what, query string) (out []T, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("read %s: %w", what, err)
+			err = fmt.Errorf("read %s: %w", what, damaged(err))
 		}
 	}()
 	rows, err := db.QueryContext(ctx, query)
@@ -104,7 +125,7 @@ func documents[T any](ctx context.Context, db *sql.DB, what, query string) (out 
 		}
 		var one T
 		if err := json.Unmarshal([]byte(text), &one); err != nil {
-			return nil, fmt.Errorf("the file is damaged: number %d of what it has cannot be read (%w); use a copy of the file", len(out)+1, err)
+			return nil, fmt.Errorf("%w: number %d of what it has cannot be read (%w); use a copy of the file", ErrDamaged, len(out)+1, err)
 		}
 		out = append(out, one)
 	}

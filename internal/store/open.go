@@ -8,9 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 
-	"modernc.org/sqlite" // the driver named "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/hopbench/hopbench/internal/printable"
@@ -211,8 +209,7 @@ func (s *Store) check() error {
 // cannotOpen says that err is not about what is in the file: SQLite cannot open
 // it or what it needs next to it.
 func cannotOpen(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && slices.Contains([]int{sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}, e.Code()&0xff)
+	return failedWith(err, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 }
 
 // copyOut goes on with a copy of the file, in a folder that can be written.

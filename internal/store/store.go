@@ -6,6 +6,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -210,6 +211,57 @@ func (s *Store) Trials(ctx context.Context) (trials []measurement.Trial, err err
 // as it is not that of the plan.
 func (s *Store) Variations(ctx context.Context) ([]measurement.Trial, error) {
 	return documents[measurement.Trial](ctx, s.db, "the trials of "+s.dir, "SELECT json FROM trial WHERE order_index < 0 ORDER BY order_index DESC")
+}
+
+// Readable reads the trials of the plan and then those of variations, of a damaged file
+// as many as it can, and says how many it cannot.
+func (s *Store) Readable(ctx context.Context) (trials []measurement.Trial, lost int, err error) {
+	trials, err = s.Trials(ctx)
+	if err == nil {
+		var varied []measurement.Trial
+		varied, err = s.Variations(ctx)
+		trials = append(trials, varied...)
+	}
+	if errors.Is(err, ErrDamaged) {
+		if rest, lost, other := s.oneByOne(ctx); len(rest) > 0 || other != nil {
+			return rest, lost, other
+		}
+	}
+	return trials, 0, err
+}
+
+// oneByOne is Readable for a file that is damaged: the ids are in pages of their own, from
+// which the way to a trial does not lead through those of others.
+func (s *Store) oneByOne(ctx context.Context) (trials []measurement.Trial, lost int, err error) {
+	var ids string
+	if err := s.db.QueryRowContext(ctx, "SELECT json_group_array(id) FROM trial").Scan(&ids); err != nil {
+		return nil, 0, fmt.Errorf("read which trials are in %s: %w", s.dir, damaged(err))
+	}
+	var all []string
+	if err := json.Unmarshal([]byte(ids), &all); err != nil {
+		return nil, 0, fmt.Errorf("read which trials are in %s: %w: %w", s.dir, ErrDamaged, err)
+	}
+	for _, id := range all {
+		var text string
+		var t measurement.Trial
+		err := s.db.QueryRowContext(ctx, "SELECT json FROM trial WHERE id = ?", id).Scan(&text)
+		switch {
+		case err == nil && json.Unmarshal([]byte(text), &t) == nil && t.ID == id:
+			trials = append(trials, t)
+		case err == nil || errors.Is(err, sql.ErrNoRows) || errors.Is(damaged(err), ErrDamaged):
+			lost++
+		default:
+			return nil, 0, fmt.Errorf("read trial %s of %s: %w", id, s.dir, err)
+		}
+	}
+	// In the order of the plan, and then away from it.
+	slices.SortStableFunc(trials, func(a, b measurement.Trial) int {
+		if a.Order < 0 || b.Order < 0 {
+			return cmp.Compare(b.Order, a.Order)
+		}
+		return cmp.Compare(a.Order, b.Order)
+	})
+	return trials, lost, nil
 }
 
 // Count is how many trials of the plan are stored and when the last one started; the time

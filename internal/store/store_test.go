@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -77,24 +78,72 @@ func TestRunComesBackAsItWasPut(t *testing.T) {
 	}
 }
 
-// Bytes that a disk has lost are not taken for a mistake in something else.
-func TestDamagedTrial(t *testing.T) {
-	dir := t.TempDir()
-	s, err := store.Create(dir, head())
-	testutil.OK(t, err)
-	testutil.OK(t, s.Put(t.Context(), trial(1)))
-	testutil.OK(t, s.Put(t.Context(), trial(2)))
-	testutil.OK(t, s.Close())
-	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	testutil.OK(t, err)
-	_, err = db.Exec("UPDATE trial SET json = replace(json, '{', '[') WHERE order_index = 2")
-	testutil.OK(t, errors.Join(err, db.Close()))
-	s, err = store.Open(dir)
-	testutil.OK(t, err)
-	defer s.Close()
-	if _, err := s.Trials(t.Context()); err == nil || !strings.Contains(err.Error(), "read the trials of "+dir+": the file is damaged: number 2 ") {
-		t.Error(err)
+// Bytes that a disk has lost are not taken for a mistake in something else, and what can be
+// read beside them is.
+func TestDamagedTrials(t *testing.T) {
+	const trials = 60
+	for what, c := range map[string]struct {
+		damage func(t *testing.T, file string)
+		lost   int // 0 where SQLite decides how many share a page
+	}{
+		"a document": {func(t *testing.T, file string) {
+			changed(t, file, "UPDATE trial SET json = replace(json, '{', '[') WHERE order_index = 2")
+		}, 1},
+		"a document of a variation": {func(t *testing.T, file string) {
+			changed(t, file, "UPDATE trial SET json = replace(json, '{', '[') WHERE order_index = -2")
+		}, 1},
+		"pages": {func(t *testing.T, file string) {
+			text, err := os.ReadFile(file)
+			testutil.OK(t, err)
+			const page = 4096
+			for at := page; at < len(text); at += page {
+				const leaf = 0x0d // of a table; a page above them may have old rows where it has none
+				if text[at] == leaf && bytes.Contains(text[at:min(at+page, len(text))], []byte("\"id\":\"b01-p-t7\"")) {
+					clear(text[at : at+page])
+				}
+			}
+			testutil.OK(t, os.WriteFile(file, text, 0o644))
+		}, 0},
+	} {
+		dir := t.TempDir()
+		s, err := store.Create(dir, head())
+		testutil.OK(t, err)
+		for n := range trials {
+			testutil.OK(t, s.Put(t.Context(), trial(n+1)))
+		}
+		testutil.OK(t, s.Put(t.Context(), trial(-1)))
+		testutil.OK(t, s.Put(t.Context(), trial(-2)))
+		testutil.OK(t, s.Close())
+		c.damage(t, filepath.Join(dir, store.FileName))
+		s, err = store.Open(dir)
+		testutil.OK(t, err)
+		defer s.Close()
+		_, bad := s.Trials(t.Context())
+		if bad == nil {
+			_, bad = s.Variations(t.Context())
+		}
+		if !errors.Is(bad, store.ErrDamaged) || !strings.Contains(bad.Error(), "read the trials of "+dir+": the file is damaged: ") {
+			t.Errorf("%s: %v", what, bad)
+		}
+		got, lost, err := s.Readable(t.Context())
+		if err != nil || len(got)+lost != trials+2 || lost == 0 || c.lost > 0 && lost != c.lost || len(got) < trials/2 {
+			t.Errorf("%s: %d trials, %d lost: %v", what, len(got), lost, err)
+		}
+		for i := 1; i < len(got); i++ {
+			if a, b := got[i-1].Order, got[i].Order; a > 0 && b > 0 && a > b || a < 0 && b > a {
+				t.Errorf("%s: trial %d before trial %d", what, a, b)
+			}
+		}
 	}
+}
+
+// changed has SQLite change a file behind the store's back.
+func changed(t *testing.T, file, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	testutil.OK(t, err)
+	_, err = db.Exec(statement)
+	testutil.OK(t, errors.Join(err, db.Close()))
 }
 
 func TestOneWriterManyReaders(t *testing.T) {

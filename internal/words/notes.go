@@ -120,6 +120,10 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("The comparison was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: repeat it before you conclude anything.",
 			x.Count, quantity.Count(x.Of, "block"))
 	}},
+	result.NoteDamaged: {above: true, say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("run.sqlite is damaged: %s %s missing here, as %s cannot be read. Use a copy of the file if there is one.",
+			quantity.Count(x.Count, "trial"), agree(x.Count, "is", "are"), agree(x.Count, "it", "they"))
+	}},
 	result.NoteSameHops: {above: true, say: func(n Names, x result.Note) string {
 		return fmt.Sprintf("Traces of %s and %s show the same hops. Different paths are not proven: no cost may mean that there was no difference.", n.Path(x.Baseline), n.Path(x.Path))
 	}},

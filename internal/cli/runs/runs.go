@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
@@ -81,23 +82,25 @@ func Analyse(ctx context.Context, st *store.Store, over Matters) (*result.Result
 	if err != nil {
 		return nil, err
 	}
-	trials, err := st.Trials(ctx)
+	trials, lost, err := st.Readable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	varied, err := st.Variations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	trials = append(trials, varied...)
+	var r *result.Result
 	if len(over) > 0 {
-		r, err := judgeAgain(head, trials, over)
-		if err == nil {
+		if r, err = judgeAgain(head, trials, over); err == nil {
 			r.OldFormat = st.Old()
 		}
-		return r, err
+	} else {
+		r, err = resultOf(st, head, trials)
 	}
-	return resultOf(st, head, trials)
+	if err == nil && lost > 0 {
+		if len(r.Trials)+lost >= r.Planned { // nobody stopped it
+			r.Notes = slices.DeleteFunc(r.Notes, func(n result.Note) bool { return n.Code == result.NoteInterim || n.Code == result.NoteCutShort })
+		}
+		r.Notes = append(r.Notes, result.Note{Code: result.NoteDamaged, Count: lost})
+	}
+	return r, err
 }
 
 // judgeAgain is the result of a run by other margins than it was made with, and says so.
