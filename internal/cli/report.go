@@ -38,16 +38,17 @@ this; the run keeps its own.`,
 				}
 				defer func() { err = errors.Join(err, st.Close()) }()
 				result, err := runs.Report(c.Context(), st, over, func(step string) { tell.Tell(event.Note, step) })
-				if err != nil {
+				if result == nil {
 					return err
 				}
 				if picture != "" {
-					if err := atomicfile.Write(picture, func(w io.Writer) error { return figure.Picture(w, result) }); err != nil {
-						return err
+					if bad := atomicfile.Write(picture, func(w io.Writer) error { return figure.Picture(w, result) }); bad != nil {
+						err = errors.Join(err, bad)
+					} else {
+						tell.Note("%s", picture)
 					}
-					tell.Note("%s", picture)
 				}
-				return runs.PrintResult(s, result, st.Dir(), json, verbose)
+				return runs.PrintResult(s, result, err, st.Dir(), json, verbose)
 			})
 		},
 	}

@@ -272,3 +272,18 @@ func TestDamagedRun(t *testing.T) {
 		t.Errorf("resume: status %d: %s", status, problems)
 	}
 }
+
+// A report that cannot be written, as on a full disk, does not hide the result.
+func TestResultOfAnUnwrittenReport(t *testing.T) {
+	dir := begun(t, nil)
+	testutil.OK(t, os.Mkdir(filepath.Join(dir, "report.html"), 0o755))
+	for what, flags := range map[string][]string{"1 of 4 trials": nil, `"planned_trials": 4`: {"--json"}} {
+		status, out, problems := command(t, append([]string{"report", dir}, flags...)...)
+		if status != base.ExitFailed || !strings.Contains(out, what) {
+			t.Errorf("%q: status %d: %s", flags, status, out)
+		}
+		if !strings.Contains(problems, "hopbench report "+dir+" writes it later") || strings.Contains(problems, "\nreport: ") {
+			t.Errorf("%q: %s", flags, problems)
+		}
+	}
+}

@@ -296,7 +296,7 @@ func (r *session) carryOut(ctx context.Context) (err error) {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, runs.PrintResult(r.Streams, result, r.store.Dir(), r.flags.json, r.flags.verbose))
+	return runs.PrintResult(r.Streams, result, err, r.store.Dir(), r.flags.json, r.flags.verbose)
 }
 
 // endFleet ends what a run on a fleet has under way, before what it writes to. A second call

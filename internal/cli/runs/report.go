@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/data"
@@ -21,9 +23,12 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 )
 
+// ErrUnwritten says that files of a report could not be written.
+var ErrUnwritten = errors.New("the report could not be written")
+
 // Report analyses a stored run and writes its report files. It judges by the margins
 // of the run, and by those that are given over them. Step, which may be nil, hears of each
-// step that is done.
+// step that is done. With ErrUnwritten the result is valid.
 func Report(ctx context.Context, st *store.Store, over Matters, step func(string)) (*result.Result, error) {
 	if step == nil {
 		step = func(string) {}
@@ -50,23 +55,24 @@ func Report(ctx context.Context, st *store.Store, over Matters, step func(string
 	for _, file := range files {
 		path := filepath.Join(st.Dir(), file.name)
 		if err := atomicfile.Write(path, func(w io.Writer) error { return file.write(w, r) }); err != nil {
-			return nil, err
+			return r, fmt.Errorf("%w (hopbench report %s writes it later): %w", ErrUnwritten, printable.ShellWord(st.Dir()), err)
 		}
 		step(path)
 	}
 	return r, nil
 }
 
-// PrintResult prints the summary, or the whole result as JSON.
-func PrintResult(s base.Streams, result *result.Result, dir string, json, verbose bool) error {
+// PrintResult prints the summary, or the whole result as JSON, of a run that ended with err,
+// nil if it ended well, and returns that and what goes wrong now.
+func PrintResult(s base.Streams, result *result.Result, err error, dir string, json, verbose bool) error {
 	if json {
-		return data.Write(s.Out, result)
+		return errors.Join(err, data.Write(s.Out, result))
 	}
-	if err := Print(s.Out, result, verbose, true); err != nil {
-		return err
+	if bad := Print(s.Out, result, verbose, true); bad != nil {
+		return errors.Join(err, bad)
 	}
-	TellReport(s, dir)
-	return nil
+	TellReport(s, dir, err)
+	return err
 }
 
 // Print prints the summary, or all that the report tells, which there is of a run that is kept.
@@ -86,7 +92,9 @@ func Layout(w io.Writer) terminal.Options {
 	return terminal.Options{Width: base.TerminalWidth(w), Colour: base.IsTerminal(w) && os.Getenv("NO_COLOR") == ""}
 }
 
-// TellReport says where a run's report is.
-func TellReport(s base.Streams, dir string) {
-	fmt.Fprintf(s.Err, "\nreport: %s\n", filepath.Join(dir, "report.html"))
+// TellReport says where a run's report is, unless err says that it could not be written.
+func TellReport(s base.Streams, dir string, err error) {
+	if !errors.Is(err, ErrUnwritten) {
+		fmt.Fprintf(s.Err, "\nreport: %s\n", filepath.Join(dir, "report.html"))
+	}
 }

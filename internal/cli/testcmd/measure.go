@@ -90,8 +90,9 @@ func keep(folder string, head store.Head) (*kept, error) {
 	return k, nil
 }
 
-// result is that of the trials so far, with a report where the run has a folder. Where
-// nothing was measured there is no folder any more.
+// result is that of the trials so far, with a report where the run has a folder; it may be
+// valid together with an error of what could not be kept. Where nothing was measured there is
+// no folder any more.
 func (k *kept) result(ctx context.Context) (*result.Result, error) {
 	trials, err := k.keeper.Trials(ctx)
 	if err != nil {
@@ -107,10 +108,9 @@ func (k *kept) result(ctx context.Context) (*result.Result, error) {
 	if k.store == nil {
 		return runner.Result(k.head, trials)
 	}
-	if err := k.store.SetHead(k.head); err != nil {
-		return nil, err
-	}
-	return runs.Report(ctx, k.store, nil, nil)
+	unkept := k.store.SetHead(k.head)
+	r, err := runs.Report(ctx, k.store, nil, nil)
+	return r, errors.Join(unkept, err)
 }
 
 // close ends the run.
@@ -295,20 +295,20 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	r.stopped(r.watch.Stopped())
 	r.head.Notes = r.notes(ctx)
 	result, err := r.result(ctx)
-	if err != nil {
+	if result == nil {
 		return errors.Join(runErr, err)
 	}
+	if r.store != nil {
+		defer runs.TellReport(r.Streams, r.store.Dir(), err)
+	}
 	if f.json {
-		err = data.Write(r.Out, result)
+		err = errors.Join(err, data.Write(r.Out, result))
 	} else {
-		err = r.summary.End(result)
+		err = errors.Join(err, r.summary.End(result))
 	}
 	if r.head.Blocks > 1 && !f.json {
 		fmt.Fprintln(r.Out)
 		err = errors.Join(err, f.print(r.Out, result))
-	}
-	if r.store != nil {
-		runs.TellReport(r.Streams, r.store.Dir())
 	}
 	failed := 0
 	for _, t := range result.Trials {

@@ -160,7 +160,7 @@ func (r *versusRun) event(e runner.Event) {
 func (r *versusRun) end(ctx context.Context, s base.Streams, f *testFlags, runErr error) error {
 	stopped := ctx.Err() != nil
 	result, err := r.result(context.WithoutCancel(ctx))
-	if err != nil {
+	if result == nil {
 		return errors.Join(runErr, err)
 	}
 	done := len(result.Trials)
@@ -169,14 +169,14 @@ func (r *versusRun) end(ctx context.Context, s base.Streams, f *testFlags, runEr
 	}
 	switch {
 	case f.json:
-		err = data.Write(s.Out, result)
+		err = errors.Join(err, data.Write(s.Out, result))
 	case done == 0 || r.planner.unserved != "":
 		// There is nothing to read in it.
 	default:
-		err = f.print(s.Out, result)
+		err = errors.Join(err, f.print(s.Out, result))
 	}
 	if r.store != nil {
-		runs.TellReport(s, r.store.Dir())
+		runs.TellReport(s, r.store.Dir(), err)
 	}
 	switch path := r.planner.unserved; {
 	case stopped:
