@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Write replaces a file only once its new text is whole and on disk. The text may be
@@ -46,5 +47,9 @@ func Write(path string, write func(io.Writer) error) error {
 }
 
 func failed(path string, err error) error {
-	return fmt.Errorf("write %s: %w; is the disk full or the folder read-only?", filepath.Base(path), err)
+	why := "is the disk full or the folder read-only?"
+	if errors.Is(err, syscall.EMFILE) {
+		why = "raise the limit of open files (ulimit -n)"
+	}
+	return fmt.Errorf("write %s: %w; %s", filepath.Base(path), err, why)
 }

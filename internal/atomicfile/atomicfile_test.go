@@ -8,10 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+// A limit of open files is not blamed on the disk.
+func TestFailedSaysWhy(t *testing.T) {
+	for err, want := range map[error]string{syscall.ENOSPC: "disk full", syscall.EROFS: "read-only", syscall.EMFILE: "ulimit -n"} {
+		if got := failed("f", &os.PathError{Op: "open", Path: "f", Err: err}).Error(); !strings.Contains(got, want) || want == "ulimit -n" && strings.Contains(got, "disk") {
+			t.Error(got)
+		}
+	}
+}
 
 // Several programs may write one report at a time: a run that ends, and
 // `hopbench report` at the same time.

@@ -22,6 +22,19 @@ func failedWith(err error, codes ...int) bool {
 	return ok && slices.Contains(codes, e.Code()&0xff)
 }
 
+// why asks after the likely cause of an error of writing.
+func why(err error) string {
+	switch {
+	case failedWith(err, sqlite3.SQLITE_READONLY):
+		return "is the folder read-only?"
+	case failedWith(err, sqlite3.SQLITE_CANTOPEN): // which leaves out why
+		return "is the folder read-only, or the limit of open files (ulimit -n) too low?"
+	case failedWith(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT):
+		return "does another program write there?"
+	}
+	return "is the disk full?"
+}
+
 // damaged marks the error of a page that is damaged, or that the disk does not give back.
 func damaged(err error) error {
 	if failedWith(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR) {

@@ -30,6 +30,7 @@ var helpers = map[string]func(dir string) error{
 	"feed":         feedSamples,
 	"watch":        keepRounds,
 	"fill-watch":   fillWithRounds,
+	"few-files":    fewFiles,
 }
 
 func TestMain(m *testing.M) {
@@ -309,6 +310,13 @@ func readOnly(dir string) error {
 		if again, err := store.Create(run, head()); err == nil {
 			return errors.Join(errors.New("a run was begun over another"), again.Close())
 		}
+		again, err := store.Resume(run)
+		if err == nil {
+			err = errors.Join(again.SetHead(head()), again.Close())
+		}
+		if err == nil || strings.Contains(err.Error(), "disk full") {
+			wrong = append(wrong, fmt.Errorf("%s is gone on with, or the disk is blamed: %w", entry.Name(), err))
+		}
 		if err := holds(run, written); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", entry.Name(), err))
 		}
@@ -326,6 +334,41 @@ func readOnly(dir string) error {
 		wrong = append(wrong, fmt.Errorf("left behind: %v", left))
 	}
 	return errors.Join(append(wrong, err)...)
+}
+
+// fewFiles begins runs where few files may be open: they begin, or the limit is named.
+func fewFiles(dir string) error {
+	// What the Go runtime cannot do without.
+	from, to, err := os.Pipe()
+	if err := errors.Join(err, from.Close(), to.Close()); err != nil {
+		return err
+	}
+	began := 0
+	for n := uint64(3); n < 30; n++ {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 30}); err != nil {
+			return err
+		}
+		s, err := store.Create(filepath.Join(dir, fmt.Sprint(n)), head())
+		if err == nil {
+			began++
+			err = s.Close()
+		} else if strings.Contains(err.Error(), "open files") && !strings.Contains(err.Error(), "disk") {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("with %d files: %w", n, err)
+		}
+	}
+	if began == 0 || began == 27 {
+		return fmt.Errorf("%d of 27 runs began", began)
+	}
+	return nil
+}
+
+func TestFewFiles(t *testing.T) {
+	if out, err := helper(t, "few-files", t.TempDir()).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // TestReadOnlyFolder reads runs in all the states that they are copied in.

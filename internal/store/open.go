@@ -47,7 +47,7 @@ func Create(dir string, head Head) (*Store, error) {
 		}
 	}
 	if err := s.begin(head); err != nil {
-		return nil, errors.Join(fmt.Errorf("begin a run in %s: %w; is the disk full or the folder read-only?", dir, err), s.Discard())
+		return nil, errors.Join(fmt.Errorf("begin a run in %s: %w; %s", dir, err, why(err)), s.Discard())
 	}
 	return s, nil
 }
@@ -92,7 +92,7 @@ func Resume(dir string) (*Store, error) {
 			dir, s.version, version), s.Close())
 	}
 	if err := s.logAhead(); err != nil {
-		return nil, errors.Join(fmt.Errorf("write to %s: %w; is the disk full or the folder read-only?", dir, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("write to %s: %w; %s", dir, err, why(err)), s.Close())
 	}
 	return s, nil
 }

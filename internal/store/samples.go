@@ -52,7 +52,7 @@ func (s *Store) BeginAttempt(ctx context.Context, trial string, agents []string)
 		})
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store who does trial %s in %s: %w; is the disk full?", trial, s.dir, err)
+		return 0, fmt.Errorf("store who does trial %s in %s: %w; %s", trial, s.dir, err, why(err))
 	}
 	return attempt, nil
 }
@@ -109,7 +109,7 @@ func (s *Store) PutSamples(ctx context.Context, blocks []samples.Block) error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("store samples in %s: %w; is the disk full? Nothing of them was kept, and they can be stored again", s.dir, err)
+		return fmt.Errorf("store samples in %s: %w; %s Nothing of them was kept, and they can be stored again", s.dir, err, why(err))
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (s *Store) PutLate(ctx context.Context, results []samples.Result) (kept int
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store late results in %s: %w; is the disk full? Nothing of them was kept, and they can be stored again", s.dir, err)
+		return 0, fmt.Errorf("store late results in %s: %w; %s Nothing of them was kept, and they can be stored again", s.dir, err, why(err))
 	}
 	return kept, nil
 }

@@ -30,7 +30,7 @@ func (s *Store) PutSeats(ctx context.Context, seats []ledger.Seat) error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("store the seats of the run in %s: %w; is the disk full?", s.dir, err)
+		return fmt.Errorf("store the seats of the run in %s: %w; %s", s.dir, err, why(err))
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (s *Store) SetFed(ctx context.Context, place string, position int64) error 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("store what %s has of the samples of %s: %w; is the disk full?", place, s.dir, err)
+		return fmt.Errorf("store what %s has of the samples of %s: %w; %s", place, s.dir, err, why(err))
 	}
 	return nil
 }

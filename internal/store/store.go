@@ -150,7 +150,7 @@ func (s *Store) Head() (Head, error) {
 // SetHead replaces what is known of the run.
 func (s *Store) SetHead(head Head) error {
 	if err := s.inTransaction(func(tx *sql.Tx) error { return setHead(tx, head) }); err != nil {
-		return fmt.Errorf("write the head of %s: %w", s.dir, err)
+		return fmt.Errorf("write the head of %s: %w; %s", s.dir, err, why(err))
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (s *Store) Put(ctx context.Context, t measurement.Trial) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("store trial %s in %s: %w; is the disk full?", t.ID, s.dir, err)
+		return fmt.Errorf("store trial %s in %s: %w; %s", t.ID, s.dir, err, why(err))
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (s *Store) SetAside(ctx context.Context, ids []string, head Head) error {
 		return setHead(tx, head)
 	})
 	if err != nil {
-		return fmt.Errorf("set trials of %s aside: %w; is the disk full?", s.dir, err)
+		return fmt.Errorf("set trials of %s aside: %w; %s", s.dir, err, why(err))
 	}
 	return nil
 }

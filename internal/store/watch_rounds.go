@@ -74,7 +74,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 			return insert(tx, "INSERT INTO watch (id, json) VALUES (1, ?)", head)
 		})
 		if err != nil {
-			return nil, head, fmt.Errorf("begin a watch in %s: %w; is the disk full or the folder read-only?", dir, err)
+			return nil, head, fmt.Errorf("begin a watch in %s: %w; %s", dir, err, why(err))
 		}
 		return w, head, nil
 	case err != nil:
@@ -139,7 +139,7 @@ func (w *Watched) Put(_ context.Context, r watch.Round, announced []watch.Event)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("store round %d in %s: %w; is the disk full?", r.Number, w.dir, err)
+		return fmt.Errorf("store round %d in %s: %w; %s", r.Number, w.dir, err, why(err))
 	}
 	return nil
 }
