@@ -80,8 +80,8 @@ func newAll(ctx context.Context, s base.Streams, f runFlags) error {
 
 // isIndex says that a folder holds the runs of `run all`.
 func isIndex(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, indexFile))
-	return err == nil
+	info, err := os.Stat(filepath.Join(dir, indexFile))
+	return err == nil && info.Mode().IsRegular()
 }
 
 // resumeAll does what an earlier `run all` has not done, failed experiments

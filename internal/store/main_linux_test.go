@@ -411,3 +411,21 @@ func take(t *testing.T, from, to string, suffixes ...string) {
 		testutil.OK(t, os.WriteFile(filepath.Join(to, store.FileName+suffix), text, 0o600))
 	}
 }
+
+// A pipe in the place of a run's or a watch's file is not waited for.
+func TestPipeInPlaceOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{store.FileName, store.WatchFileName} {
+		testutil.OK(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
+	}
+	for what, open := range map[string]func() error{
+		"create": func() error { _, err := store.Create(dir, head()); return err },
+		"resume": func() error { _, err := store.Resume(dir); return err },
+		"open":   func() error { _, err := store.Open(dir); return err },
+		"watch":  func() error { _, _, err := store.OpenWatch(dir); return err },
+	} {
+		if err := open(); err == nil || !strings.Contains(err.Error(), "is no file") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

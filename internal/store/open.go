@@ -37,9 +37,12 @@ func Create(dir string, head Head) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, FileName)); !errors.Is(err, os.ErrNotExist) {
+	if err := isFile(filepath.Join(dir, FileName)); !errors.Is(err, os.ErrNotExist) {
+		if err == nil {
+			err = s.check()
+		}
 		// What is there is somebody's, unless it says that it is nothing.
-		switch err := s.check(); {
+		switch {
 		case err == nil:
 			return nil, errors.Join(s.taken(), s.Close())
 		case !errors.Is(err, ErrNoRun):
@@ -125,8 +128,17 @@ func Open(dir string) (*Store, error) {
 // Old says that the run was written by an older hopbench: it can only be read.
 func (s *Store) Old() bool { return s.version < version }
 
+// isFile says what a name has that is no file: SQLite waits for ever for who writes into a pipe.
+func isFile(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", name)
+	}
+	return err
+}
+
 func exists(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
+	if err := isFile(filepath.Join(dir, FileName)); err != nil {
 		folder, bad := os.Stat(dir)
 		if errors.Is(err, os.ErrNotExist) || bad == nil && !folder.IsDir() {
 			return fmt.Errorf("%s: %w (no %s there)", dir, ErrNoRun, FileName)

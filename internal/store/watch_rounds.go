@@ -92,7 +92,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 // OpenWatch opens a watch for reading, also while another process goes on with it.
 func OpenWatch(dir string) (_ *Watched, _ watch.Head, err error) {
 	file := filepath.Join(dir, WatchFileName)
-	if _, err := os.Stat(file); err != nil {
+	if err := isFile(file); err != nil {
 		return nil, watch.Head{}, fmt.Errorf("%s: %w (%w)", dir, ErrNoWatch, err)
 	}
 	w := &Watched{openFile{dir: dir}}

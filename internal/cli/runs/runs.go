@@ -49,7 +49,7 @@ func Load(ctx context.Context, arg string) (_ *result.Result, err error) {
 			return Analyse(ctx, st, nil)
 		}
 		path = filepath.Join(arg, ResultFile)
-		if _, missing := os.Stat(path); missing != nil || !errors.Is(err, store.ErrNoRun) {
+		if kept, missing := os.Stat(path); missing != nil || !kept.Mode().IsRegular() || !errors.Is(err, store.ErrNoRun) {
 			return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
 		}
 	}
