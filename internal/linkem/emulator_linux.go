@@ -186,9 +186,7 @@ func (d *direction) run() error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set timer slack: %w", err)
 	}
-	if err := askForShortSlice(); err != nil {
-		return err
-	}
+	askForShortSlice()
 	d.thread.Store(thread.Current())
 	if d.config.direct() {
 		return d.runDirect()
@@ -198,20 +196,15 @@ func (d *direction) run() error {
 
 // askForShortSlice makes the scheduler run the calling thread soon after it wakes up, in
 // exchange for shorter turns. Unlike a real-time class or a better niceness it
-// needs no privilege. Linux 6.12 and later heed it; earlier ones ignore the field.
-func askForShortSlice() error {
+// needs no privilege. Linux 6.12 and later heed it; earlier ones ignore the field. Where a
+// filter of system calls (seccomp(2)) refuses it, frames pass as they do there.
+func askForShortSlice() {
 	attributes, err := unix.SchedGetAttr(0, 0)
-	if err != nil {
-		return fmt.Errorf("read scheduling attributes: %w", err)
-	}
-	if attributes.Policy != unix.SCHED_NORMAL {
-		return nil // somebody chose otherwise
+	if err != nil || attributes.Policy != unix.SCHED_NORMAL {
+		return // somebody chose otherwise
 	}
 	attributes.Runtime = uint64(100 * time.Microsecond)
-	if err := unix.SchedSetAttr(0, attributes, 0); err != nil {
-		return fmt.Errorf("set scheduling slice: %w", err)
-	}
-	return nil
+	_ = unix.SchedSetAttr(0, attributes, 0)
 }
 
 // runDirect carries frames that need not wait: read, write.

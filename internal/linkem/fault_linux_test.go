@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -112,6 +113,32 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		// The Go runtime keeps some idle threads of its own; 20 cycles
 		// with two threads each would be many more.
 		eventually(t, "threads are left behind", func() bool { return count(t, "/proc/self/task") < 30 })
+	})
+}
+
+// A container or a service may have a filter of system calls that refuses a thread the short
+// slice; frames pass all the same.
+func TestSliceRefused(t *testing.T) {
+	testutil.InNamespaces(t, unix.CLONE_NEWNET, func(t *testing.T) {
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call (struct seccomp_data)
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_SCHED_SETATTR},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		_, _, err := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+		testutil.Need(t, err != unix.ENOSYS && err != unix.EINVAL, "a kernel with CONFIG_SECCOMP_FILTER")
+		if err != 0 {
+			t.Fatal(err)
+		}
+		eachWay(t, func(t *testing.T, kind linkem.Kind, delay time.Duration) {
+			r := start(t, kind, linkem.Config{Forward: linkem.Direction{Delay: delay}})
+			passes(t, udpPair(t, r))
+			if err := r.stop(t); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
 	})
 }
 
