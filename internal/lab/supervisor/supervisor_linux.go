@@ -3,6 +3,7 @@
 package supervisor
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -231,14 +232,19 @@ func (s *supervisor) startRole(role string, job any, node *apply.Node, files []*
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.children.start(program{
-		path: s.build.Executable, argv: []string{role, string(argument)}, env: os.Environ(),
-		files: append([]*os.File{s.null, s.null, os.Stderr, its}, files...), node: node,
-	})
+	said, stderr, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	go s.report(c, death)
+	defer stderr.Close()
+	c, err := s.children.start(program{
+		path: s.build.Executable, argv: []string{role, string(argument)}, env: os.Environ(),
+		files: append([]*os.File{s.null, s.null, stderr, its}, files...), node: node,
+	})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(), said.Close())
+	}
+	go s.report(c, death, said)
 	return conn, nil
 }
 
@@ -262,15 +268,26 @@ func (s *supervisor) runAgent(o plan.RunAgent) error {
 	if err != nil {
 		return err
 	}
-	go s.report(c, message.Death{Process: "node " + o.Node, Node: o.Node})
+	go s.report(c, message.Death{Process: "node " + o.Node, Node: o.Node}, nil)
 	s.said(s.conn.Send(message.Control, 0, o.Node, mine))
 	return nil
 }
 
-// report tells the caller when a process ends that should live as long as the lab.
-func (s *supervisor) report(c *child, d message.Death) {
+// report tells the caller when a process ends that should live as long as the lab, with the
+// first line of what it said on its standard error, if that comes through here.
+func (s *supervisor) report(c *child, d message.Death, said *os.File) {
+	var line string
+	if said != nil {
+		r := bufio.NewReader(io.TeeReader(said, os.Stderr))
+		line, _ = r.ReadString('\n')
+		_, _ = io.Copy(io.Discard, r) // until its end, for standard error
+		said.Close()
+	}
 	<-c.ended
 	d.Status = Describe(c.status)
+	if line = strings.TrimSpace(line); line != "" {
+		d.Status += ": " + line
+	}
 	s.said(s.conn.Send(message.Died, 0, d))
 }
 

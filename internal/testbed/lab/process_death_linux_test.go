@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -38,6 +40,18 @@ func TestAgentThatEndsAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{"ended with status 2", "no-such-flag"} {
 		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %q: %v", want, err)
+		}
+	}
+}
+
+// A link emulator that ends by itself says why: here its device was removed.
+func TestLinkEmulatorThatGivesUp(t *testing.T) {
+	l := labOf(t, "  - name: routed\n    hops:\n      - {type: router, name: r, delay: 1ms}")
+	l.sh(t, "routed/r", "ip link del to-destination")
+	<-l.lab.Done()
+	for _, want := range []string{"hop r of path routed died", "ended with status 1: ", unix.EBADFD.Error()} {
+		if err := l.Err(); !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %q: %v", want, err)
 		}
 	}
