@@ -91,7 +91,7 @@ func namespaceFinding(err error) Finding {
 		f.Remedy = "write this to /etc/apparmor.d/hopbench and run `sudo apparmor_parser -r /etc/apparmor.d/hopbench`, or run hopbench with sudo:\n" +
 			apply.AppArmorProfile(executable)
 	default:
-		f.Remedy = "run it on the host rather than in a container, or start the container with --security-opt seccomp=unconfined"
+		f.Remedy = "run it on the host rather than in a container, or start the container with --privileged, or with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
 	}
 	return f
 }

@@ -56,3 +56,20 @@ func TestCheckWithHiddenProc(t *testing.T) {
 		}
 	})
 }
+
+// Most containers have a read-only /proc/sys: no lab with a router comes up there.
+func TestCheckWithReadOnlySettings(t *testing.T) {
+	testutil.InNamespaces(t, unix.CLONE_NEWNS, func(t *testing.T) {
+		testutil.OK(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		needLab(t)
+		testutil.OK(t, unix.Mount("/proc/sys", "/proc/sys", "", unix.MS_BIND, ""))
+		testutil.OK(t, unix.Mount("", "/proc/sys", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		said := false
+		for f := range Check(t.Context()) {
+			said = said || f.Name == "forwarding" && !f.OK && f.Required
+		}
+		if !said {
+			t.Error("a lab with a router can be built")
+		}
+	})
+}

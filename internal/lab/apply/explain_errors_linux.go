@@ -93,6 +93,8 @@ func ExplainNamespace(err error) error {
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && HostSetting(ApparmorRestriction) == "1":
 		return fmt.Errorf("AppArmor restricts user namespaces here (%s=1): install the profile that `hopbench doctor` prints, or run it with sudo: %w",
 			ApparmorRestriction, err)
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return fmt.Errorf("refused here, as by the seccomp or AppArmor profile of a container: run it on the host, or in a container with --privileged, or with seccomp=unconfined and apparmor=unconfined as --security-opt: %w", err)
 	}
 	return err
 }

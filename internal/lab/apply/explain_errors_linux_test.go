@@ -16,3 +16,17 @@ func TestExplainProcess(t *testing.T) {
 		}
 	}
 }
+
+// What a container refuses inside of the lab's namespaces is said with how to allow it.
+func TestExplainNamespace(t *testing.T) {
+	for err, want := range map[error]string{
+		unix.EPERM: "seccomp=unconfined", unix.EACCES: "apparmor=unconfined", unix.EROFS: "systempaths=unconfined", unix.ENOSPC: MaxNetNamespaces,
+	} {
+		if strings.Contains(want, "unconfined") && err != unix.EROFS && HostSetting(ApparmorRestriction) == "1" {
+			want = ApparmorRestriction
+		}
+		if said := ExplainNamespace(err); !strings.Contains(said.Error(), want) || !errors.Is(said, err) {
+			t.Errorf("%v is %v, want %q in it", err, said, want)
+		}
+	}
+}

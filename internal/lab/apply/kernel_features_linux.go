@@ -41,6 +41,9 @@ func Features() []Feature {
 		{"tbf", "egress metering", module("CONFIG_NET_SCH_TBF", "sch_tbf"), true, onVeth(func(n *Node, index int) error {
 			return n.handle.QdiscReplace(tbf(index, plan.EgressBucket(1e9, topology.DefaultMTU)))
 		})},
+		{"forwarding", "routers, and every other hop that is not a link",
+			"run it on the host, or in a container with --privileged or --security-opt systempaths=unconfined", true,
+			func(*Node) error { return writeSysctl("net.ipv4.ip_forward", "1") }},
 		{"TAP devices", "fast link emulators",
 			module("CONFIG_TUN", "tun") + "; /dev/net/tun must be open to this user (in a container: --device /dev/net/tun). Without it link emulators use packet sockets, which are slower", false,
 			func(*Node) error { return closed(linkem.OpenTAP("probe-tap", linkem.Config{})) }},
