@@ -78,6 +78,8 @@ func namespaceFinding(err error) Finding {
 		f.Remedy = "raise ulimit -u, or pids.max of the control group (of a container --pids-limit)"
 	case apply.RootLacksSetfcap():
 		f.Remedy = "run it as another user, or with CAP_SETFCAP (in a container --cap-add SETFCAP)"
+	case apply.InChroot():
+		f.Remedy = "run it outside of the chroot"
 	case apply.HostSetting(apply.UnprivilegedClone) == "0":
 		f.Remedy = fmt.Sprintf("sudo sysctl -w %s=1", apply.UnprivilegedClone)
 	case apply.HostSetting(apply.ApparmorRestriction) == "1":

@@ -53,6 +53,8 @@ func ExplainStart(err error) error {
 			MaxUserNamespaces, HostSetting(MaxUserNamespaces), MaxNetNamespaces, HostSetting(MaxNetNamespaces), root, err)
 	case refused && RootLacksSetfcap():
 		return fmt.Errorf("root lacks CAP_SETFCAP here, without which it may not be mapped into a user namespace (user_namespaces(7)): add that capability, in a container with `--cap-add SETFCAP`, or run it as another user: %w", err)
+	case refused && InChroot():
+		return fmt.Errorf("no user namespace can be made in a chroot (user_namespaces(7)): run it outside: %w", err)
 	case refused && HostSetting(ApparmorRestriction) == "1":
 		return fmt.Errorf("AppArmor restricts user namespaces here (%s=1): install the profile that `hopbench doctor` prints%s: %w",
 			ApparmorRestriction, root, err)
@@ -72,6 +74,21 @@ func RootLacksSetfcap() bool {
 	var now [2]unix.CapUserData
 	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &now[0])
 	return err == nil && os.Geteuid() == 0 && now[0].Effective&(1<<unix.CAP_SETFCAP) == 0
+}
+
+// InChroot says that the root directory is not where a file system is mounted, as far as the
+// list of mounts shows (proc_pid_mountinfo(5)).
+func InChroot() bool {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == "/" {
+			return false
+		}
+	}
+	return true
 }
 
 // ExplainProcess names the limits that keep a process from being started.
