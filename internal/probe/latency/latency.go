@@ -83,6 +83,9 @@ func (r *Recorder) Lose(requests int64) { r.unanswered += requests }
 // Samples is the number of recorded times.
 func (r *Recorder) Samples() int64 { return r.n }
 
+// Least is the shortest recorded time, 0 where there is none.
+func (r *Recorder) Least() time.Duration { return time.Duration(r.min) }
+
 // Unanswered is the number of requests that have none.
 func (r *Recorder) Unanswered() int64 { return r.unanswered }
 

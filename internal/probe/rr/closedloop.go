@@ -304,10 +304,16 @@ const stampTime = 100 * time.Millisecond
 // as a rule and took 0.8 s on a host whose CPUs compiled.
 const firstStamp = time.Second
 
+// fewestDivided is how many round trips a median needs.
+const fewestDivided = 20
+
 // divide takes more round trips, with the time at which the kernel received
-// each response, and divides them into what came before and what after that.
+// each response, and divides them into what came before and what after that. Not where even
+// the shortest is so long that a median would have too few: on a path of seconds they would
+// take longer than the results are waited for.
 func (l *loop) divide() error {
-	if l.stop.Load() || !l.stamp() {
+	during := min(l.length/10, stampTime)
+	if l.recorder.Least() > during/fewestDivided || l.stop.Load() || !l.stamp() {
 		return nil
 	}
 	l.wakeup, l.path = latency.New(), latency.New()
@@ -331,7 +337,7 @@ func (l *loop) divide() error {
 			continue
 		}
 		if !stamped {
-			stamped, end = true, back.Add(min(l.length/10, stampTime))
+			stamped, end = true, back.Add(during)
 		}
 		// The stamp is of the clock that people set: what a step of it makes
 		// impossible is left out.

@@ -449,3 +449,39 @@ func TestEarlyEndIsNoOverload(t *testing.T) {
 		}
 	})
 }
+
+// far is an exchanger over a long path.
+type far struct {
+	takes     time.Duration
+	exchanges int
+	stamped   bool
+}
+
+func (f *far) exchange(bool) error {
+	f.exchanges++
+	time.Sleep(f.takes)
+	return nil
+}
+
+func (f *far) stamp() bool {
+	f.stamped = true
+	return true
+}
+
+func (f *far) received() time.Time { return time.Now() }
+
+// On a long path, where a median would lack round trips, none is divided: each may take seconds.
+func TestLongRoundTripsAreNotDivided(t *testing.T) {
+	for takes, divided := range map[time.Duration]bool{time.Millisecond: true, 6 * time.Millisecond: false, 1500 * time.Millisecond: false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &far{takes: takes}
+			l := &loop{exchanger: f, recorder: latency.New(), length: 15 * time.Second}
+			if err := l.run(time.Now()); err != nil || f.stamped != divided || (l.path != nil) != divided {
+				t.Errorf("%v: %v, stamped %v", takes, err, f.stamped)
+			}
+			if most := int(l.length/takes) + 1; !divided && f.exchanges != most {
+				t.Errorf("%v: %d round trips, want %d", takes, f.exchanges, most)
+			}
+		})
+	}
+}
