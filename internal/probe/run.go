@@ -65,9 +65,15 @@ func graceOf(spec measurement.Spec) time.Duration {
 	return session.Grace
 }
 
-// Longest is how long a test may take from START on until its results are there. That of an
-// open-ended one is what any server allows: it ends by itself once no bytes move.
-func Longest(spec measurement.Spec) time.Duration { return planned(spec) + graceOf(spec) }
+// Longest is how long a test may take from its first connection until its results are there.
+// That of an open-ended one is what any server allows: it ends by itself once no bytes move.
+func Longest(spec measurement.Spec) time.Duration {
+	longest := planned(spec) + graceOf(spec)
+	if kinds[spec.Kind].Planned != nil {
+		longest += session.SetupTime(spec)
+	}
+	return longest
+}
 
 // enoughDescriptors says beforehand that a test needs more open files than
 // this process may have.

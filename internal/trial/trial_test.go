@@ -116,9 +116,11 @@ func TestTrialsThatTakeLong(t *testing.T) {
 // A trial waits for as long as its test may take on a path slower than was expected.
 func TestTestsThatTakeLong(t *testing.T) {
 	for takes, spec := range map[time.Duration]measurement.Spec{
-		time.Hour:        {Kind: measurement.FTP, FileBytes: 1e9}, // what comes to a stop ends by itself
-		15 * time.Second: {Kind: measurement.MTU},                 // many round trips
-		40 * time.Second: {Kind: measurement.RR, Timeout: 30},     // the answer to the last request
+		time.Hour:        {Kind: measurement.FTP, FileBytes: 1e9},        // what comes to a stop ends by itself
+		15 * time.Second: {Kind: measurement.MTU},                        // many round trips
+		30 * time.Second: {Kind: measurement.TCP, Duration: 5, Flows: 8}, // connections over seconds
+		50 * time.Second: {Kind: measurement.Load, Duration: 5},          // three tests on such a path
+		40 * time.Second: {Kind: measurement.RR, Timeout: 30},            // the answer to the last request
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := traceOfP

@@ -3,6 +3,8 @@
 package load
 
 import (
+	"time"
+
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/rr"
@@ -13,7 +15,14 @@ import (
 // Kind is the round-trip time while a tcp test loads the path. A server sees the
 // tests that it consists of.
 func Kind() session.Kind {
-	return session.Kind{Run: Run, PreparesItself: true, Planned: session.Planned, Grace: rr.Grace, Files: kind.Connections, Rate: rate}
+	return session.Kind{Run: Run, PreparesItself: true, Planned: session.Planned, Grace: grace, Files: kind.Connections, Rate: rate}
+}
+
+// grace has room for the tests of round trips to connect, before the load and with it, and for
+// their last answers and reports.
+func grace(spec measurement.Spec) time.Duration {
+	rtts := (&test{req: session.Request{Spec: spec}}).probeSpec(0, 0)
+	return tcp.Kind().Grace(spec) + 2*(session.SetupTime(rtts)+rr.Grace(rtts))
 }
 
 // rate is that of the faster of the tests that it consists of, each of which is bounded.
