@@ -22,6 +22,9 @@ import (
 // a load test is to find.
 const loadedTimeout = 3 * time.Second
 
+// mostIdleLoss is the share of the requests before the load above which they may be too many.
+const mostIdleLoss = 0.2
+
 // test is a load test in progress: the latency of the idle path, then that
 // of the path under the load of a tcp test. Both are tests of their own
 // towards the server.
@@ -46,6 +49,9 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		return measurement.Outcome{}, session.Wrap("latency of the idle path", err)
 	}
 	if err := t.measureLoaded(ctx); err != nil {
+		if lost := t.idle.Metrics["loss_fraction"]; lost > mostIdleLoss {
+			err = fmt.Errorf("%w; %.0f %% of the requests before the load were lost: the path may not carry %g a second; take fewer (requests_per_second)", err, lost*100, req.Spec.RequestsPerSecond)
+		}
 		return measurement.Outcome{}, session.Wrap("latency under load", err)
 	}
 	return t.outcome()
@@ -194,8 +200,23 @@ func (t *test) outcome() (measurement.Outcome, error) {
 			out.Effective[k] = v
 		}
 	}
-	out.Facts = factsOf(out.Facts, t.idle.Facts, t.probe.Facts)
+	out.Facts = append(factsOf(out.Facts, t.idle.Facts, t.probe.Facts), t.heavyRequests(out.Metrics["load_bits_per_second"])...)
 	return out, nil
+}
+
+// headerBytes are those of a request over UDP on Ethernet.
+const headerBytes = 8 + 20 + 14
+
+// heavyRequests says that the requests themselves load the path: they take more than a tenth of
+// what the load carried in addition.
+func (t *test) heavyRequests(load float64) []string {
+	spec := t.req.Spec
+	rate := spec.RequestsPerSecond * float64(max(spec.RequestBytes, spec.ResponseBytes)+headerBytes) * 8
+	if rate <= 0.1*load {
+		return nil
+	}
+	return []string{fmt.Sprintf("%g requests a second take %s of the path, beside the %s of the load: they wait for each other, also before it; take fewer (requests_per_second)",
+		spec.RequestsPerSecond, session.BitRate(rate), session.BitRate(load))}
 }
 
 // factsOf joins what there is to know of the load and of the requests before it and under it.

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 func TestResponsiveness(t *testing.T) {
@@ -49,5 +52,15 @@ func TestFactsSayOfWhichRequestsTheyAre(t *testing.T) {
 	want := []string{"the window was clamped", "the cookie is 24 bytes", "26 requests left late (without load)", "197 requests left late"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// On a slow path the requests are a load of their own, which is said.
+func TestRequestsThatLoadThePath(t *testing.T) {
+	l := &test{req: session.Request{Spec: measurement.Spec{Kind: measurement.Load}.Defaults()}}
+	for load, said := range map[float64]bool{1e9: false, 5e6: false, 4e6: true, 5e5: true} {
+		if facts := l.heavyRequests(load); (len(facts) > 0) != said {
+			t.Errorf("%g bit/s: %q", load, facts)
+		}
 	}
 }
