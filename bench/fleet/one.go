@@ -111,7 +111,7 @@ func (r *row) measure(ctx context.Context, starts int, profiles string) (err err
 	if err != nil {
 		return err
 	}
-	f, err := open(secret, listen, r.Machines, taken)
+	f, err := open(ctx, secret, listen, r.Machines, taken)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func back(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	f, err := open(secret, listen, n, nil)
+	f, err := open(ctx, secret, listen, n, nil)
 	if err != nil {
 		return err
 	}
@@ -274,8 +274,8 @@ func freePort() (netip.AddrPort, error) {
 	return ln.Addr().(*net.TCPAddr).AddrPort(), ln.Close()
 }
 
-func open(secret join.Secret, listen netip.AddrPort, n int, taken *collect.Collector) (*fleet.Fleet, error) {
-	return fleet.Open(fleet.Options{Secret: secret, Samples: taken, Inventory: &inventory.Inventory{
+func open(ctx context.Context, secret join.Secret, listen netip.AddrPort, n int, taken *collect.Collector) (*fleet.Fleet, error) {
+	return fleet.Open(ctx, fleet.Options{Secret: secret, Samples: taken, Inventory: &inventory.Inventory{
 		Name:   fleetName,
 		Broker: &inventory.Broker{Listen: listen, Wait: waits, MaxAgents: n},
 		Endpoints: []inventory.Endpoint{

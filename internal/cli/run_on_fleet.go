@@ -37,7 +37,7 @@ func (r *session) reachFleet(ctx context.Context) (testbed.Testbed, error) {
 			}
 		}
 		r.notes = base.NewLineWriter(r.Err) // thousands of machines may vanish at a time
-		r.fleet, err = fleet.Open(fleet.Options{
+		r.fleet, err = fleet.Open(ctx, fleet.Options{
 			Inventory: r.inventory, Secret: secret, Samples: r.samples, Before: r.head.Testbed.Paths, Run: queueRun(r.head), Ledger: r.store,
 			OnNote: func(note string) {
 				if !r.flags.quiet {

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -50,18 +51,28 @@ const (
 )
 
 // CoordinateAt is Coordinate at a cluster. It refuses to where another coordinator has the
-// fleet.
-func CoordinateAt(at Cluster, o CoordinatorOptions) (*Coordinator, error) {
+// fleet. The context is of the opening alone.
+func CoordinateAt(ctx context.Context, at Cluster, o CoordinatorOptions) (*Coordinator, error) {
 	c := newCoordinator(o)
+	opening, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop() // then a connection is made anew whatever becomes of ctx
+	dialer := &dialer{ctx: opening, time: connectTime}
+	defer dialer.done()
 	err := c.connect(at.URLs, nats.Secure(at.File.TLS()), nats.Nkey(at.Key, at.Sign), nats.Timeout(connectTime),
-		nats.PingInterval(clusterPing), nats.MaxPingsOutstanding(pingsMissed))
+		nats.PingInterval(clusterPing), nats.MaxPingsOutstanding(pingsMissed), nats.SetCustomDialer(dialer))
 	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			err = c.Close()
+		}
+		return nil, errors.Join(context.Cause(ctx), err)
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("connect to the cluster at %s: it does not know this fleet: add to the configuration of its servers what hopbench testbed join FILE prints", at.URLs)
 	case err != nil:
 		return nil, fmt.Errorf("connect to the cluster at %s: %w", at.URLs, err)
 	}
-	if err := c.claim(); err != nil {
+	if err := c.claim(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if c.admission, err = at.Admit(c.listens); err != nil {
@@ -82,18 +93,25 @@ func CoordinateAt(at Cluster, o CoordinatorOptions) (*Coordinator, error) {
 }
 
 // claim takes the fleet, unless another coordinator has it.
-func (c *Coordinator) claim() error {
+func (c *Coordinator) claim(ctx context.Context) error {
 	host, _ := os.Hostname() // for people alone
 	holds := subject.Coordinator(c.o.Fleet)
-	has, err := c.conn.Request(holds, nil, clusterTime)
+	ask := func() (*nats.Msg, error) {
+		ctx, cancel := context.WithTimeout(ctx, clusterTime)
+		defer cancel()
+		return c.conn.RequestWithContext(ctx, holds, nil)
+	}
+	has, err := ask()
 	// One that died with its machine, or with its server of the cluster, is asked until that is found out.
-	for began := time.Now(); errors.Is(err, nats.ErrTimeout) && time.Since(began) < c.o.hurry.wait(AwayTime); {
-		has, err = c.conn.Request(holds, nil, clusterTime)
+	for began := time.Now(); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && time.Since(began) < c.o.hurry.wait(AwayTime); {
+		has, err = ask()
 	}
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case err == nil:
 		return c.hasOther(has.Data)
-	case errors.Is(err, nats.ErrTimeout):
+	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("fleet %s has a coordinator, which does not answer: end it if it is stopped or asleep; if it died with its machine or network, try again once the cluster has noticed, in minutes", c.o.Fleet)
 	case !errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("ask the cluster who has the fleet: %w", err)

@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/netip"
@@ -65,12 +66,12 @@ func startTheirs(t testing.TB) *theirs {
 }
 
 // coordinate takes agents at the cluster.
-func (c *theirs) coordinate(o bus.CoordinatorOptions) (*bus.Coordinator, error) {
+func (c *theirs) coordinate(ctx context.Context, o bus.CoordinatorOptions) (*bus.Coordinator, error) {
 	key, sign, err := broker.ClusterLogin(c.secret)
 	if err != nil {
 		return nil, err
 	}
-	return bus.CoordinateAt(bus.Cluster{
+	return bus.CoordinateAt(ctx, bus.Cluster{
 		URLs: c.urls, File: c.secret.File, Key: key, Sign: sign,
 		Admit: func(listens func(string) bool) (_ bus.Admission, err error) {
 			c.callout, err = broker.NewCallout(c.secret, 16, listens)
@@ -103,7 +104,7 @@ func TestCluster(t *testing.T) {
 	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "to admit") {
 		t.Error(err)
 	}
-	first, err := c.coordinate(o)
+	first, err := c.coordinate(t.Context(), o)
 	testutil.OK(t, err)
 	links := map[string]io.ReadWriteCloser{}
 	for range 2 {
@@ -115,7 +116,7 @@ func TestCluster(t *testing.T) {
 	}
 
 	// Only one coordinator has a fleet.
-	if _, err := c.coordinate(o); err == nil || !strings.Contains(err.Error(), "fleet fw has a coordinator, process ") {
+	if _, err := c.coordinate(t.Context(), o); err == nil || !strings.Contains(err.Error(), "fleet fw has a coordinator, process ") {
 		t.Error(err)
 	}
 
@@ -166,7 +167,7 @@ func TestTwoClaimAFleet(t *testing.T) {
 		var errs [2]error
 		var both sync.WaitGroup
 		for i := range got {
-			both.Go(func() { got[i], errs[i] = c.coordinate(o) })
+			both.Go(func() { got[i], errs[i] = c.coordinate(t.Context(), o) })
 		}
 		both.Wait()
 		have := 0
@@ -192,12 +193,25 @@ func TestFleetOfOneAsleep(t *testing.T) {
 	asleep, err := nats.Connect(c.urls, nats.Secure(c.secret.File.TLS()), nats.Nkey(key, sign))
 	testutil.OK(t, err)
 	defer asleep.Close()
-	_, err = asleep.SubscribeSync(subject.Coordinator(fleet))
+	asked, err := asleep.SubscribeSync(subject.Coordinator(fleet))
 	testutil.OK(t, err)
 	testutil.OK(t, asleep.Flush())
+	// Who is to end waits for it no longer.
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := c.coordinate(ctx, bus.CoordinatorOptions{Fleet: fleet})
+		ended <- err
+	}()
+	_, err = asked.NextMsgWithContext(t.Context())
+	testutil.OK(t, err)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	o := bus.CoordinatorOptions{Fleet: fleet, OnArrival: func(bus.Arrival) {}}
 	o.Hurry()
-	if _, err := c.coordinate(o); err == nil || !strings.Contains(err.Error(), "fleet fw has a coordinator, which does not answer: end it") {
+	if _, err := c.coordinate(t.Context(), o); err == nil || !strings.Contains(err.Error(), "fleet fw has a coordinator, which does not answer: end it") {
 		t.Error(err)
 	}
 }
@@ -209,7 +223,7 @@ func TestNameOfTheDeadAtACluster(t *testing.T) {
 	arrived := make(chan bus.Arrival, 1)
 	o := bus.CoordinatorOptions{Fleet: fleet, OnArrival: func(a bus.Arrival) { arrived <- a }}
 	o.Hurry()
-	first, err := c.coordinate(o)
+	first, err := c.coordinate(t.Context(), o)
 	testutil.OK(t, err)
 	defer func() { testutil.OK(t, first.Close()) }()
 	dead, err := c.enter(t, "vm-0") // which says nothing, and whose connection is there

@@ -94,9 +94,10 @@ type member struct {
 // helloTime is how long a machine may take to say what it is.
 const helloTime = time.Minute
 
-// Open takes machines from then on, at a cluster, or at a broker that it starts. Close ends it.
-func Open(o Options) (*Fleet, error) {
-	ctx, cancel := context.WithCancel(context.Background())
+// Open takes machines from then on, at a cluster, or at a broker that it starts. Close ends
+// it, the context the opening alone.
+func Open(opening context.Context, o Options) (*Fleet, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(opening))
 	f := &Fleet{Options: o, ctx: ctx, cancel: cancel, members: map[string]*member{}, returned: map[string]bool{}, stopped: map[string]bool{}, changed: make(chan struct{}), told: told{pairs: map[int]toldPair{}}}
 	f.openQueue = f.ownQueue
 	f.crowd = agent.NewCrowd(f.slower)
@@ -118,7 +119,7 @@ func Open(o Options) (*Fleet, error) {
 	if o.Inventory.Broker.URL == "" {
 		err = f.openHere(options)
 	} else {
-		err = f.openAt(o.Inventory.Broker.URL, options)
+		err = f.openAt(opening, o.Inventory.Broker.URL, options)
 	}
 	if err != nil {
 		cancel()
@@ -149,12 +150,12 @@ func (f *Fleet) openHere(o bus.CoordinatorOptions) error {
 }
 
 // openAt has machines join at a cluster.
-func (f *Fleet) openAt(urls string, o bus.CoordinatorOptions) error {
+func (f *Fleet) openAt(ctx context.Context, urls string, o bus.CoordinatorOptions) error {
 	key, sign, err := broker.ClusterLogin(f.Secret)
 	if err != nil {
 		return err
 	}
-	f.bus, err = bus.CoordinateAt(bus.Cluster{
+	f.bus, err = bus.CoordinateAt(ctx, bus.Cluster{
 		URLs: urls, File: f.Secret.File, Key: key, Sign: sign,
 		Admit: func(listens func(string) bool) (bus.Admission, error) {
 			callout, err := broker.NewCallout(f.Secret, f.Inventory.Broker.MaxAgents, listens)

@@ -64,7 +64,7 @@ func yardWith(t *testing.T, wait time.Duration, taken *collect.Collector, seats 
 	testutil.OK(t, err)
 	port, err := testutil.FreePort()
 	testutil.OK(t, err)
-	y.Fleet, err = Open(Options{
+	y.Fleet, err = Open(t.Context(), Options{
 		Secret: y.secret, Samples: taken, Run: "fw-1", Ledger: seats, OnEvent: y.events.Publish, OnNote: func(note string) {
 			select {
 			case y.notes <- note:
