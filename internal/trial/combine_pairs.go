@@ -381,13 +381,20 @@ const differs = "differs between the pairs"
 
 // hosts says what the test cost the hosts of both ends.
 func (c *combination) hosts() {
-	var sources, destinations []measurement.End
-	for _, o := range c.good {
-		sources, destinations = append(sources, o.Source), append(destinations, o.Destination)
-	}
-	c.out.Source, c.out.Destination = hostsOf(sources), hostsOf(destinations)
-	seconds := float64(c.spec.Duration)
 	m := c.out.Metrics
+	seconds, files := m[transferSeconds]
+	if !files {
+		seconds = float64(c.spec.Duration)
+	}
+	var sources, destinations []measurement.End
+	var times []span
+	for i, o := range c.good {
+		sources, destinations = append(sources, o.Source), append(destinations, o.Destination)
+		if from := c.delays[i].Seconds(); files {
+			times = append(times, span{from, from + o.Metrics[transferSeconds]})
+		}
+	}
+	c.out.Source, c.out.Destination = hostsOf(sources, times), hostsOf(destinations, times)
 	if slices.Contains(measurement.MetricOf("context_switches_per_second").Kinds, c.spec.Kind) {
 		packets := (m["received_packets_per_second"] + m["packets_per_second"]) * seconds
 		host.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, packets)
@@ -421,10 +428,13 @@ func hostIndex(ends []measurement.End) func(i int) []int {
 	}
 }
 
-// hostsOf is what the same end of all pairs cost. Ends on one host have each
-// seen all of it, so that their mean counts; hosts add up, and the busiest says
-// how busy they were.
-func hostsOf(ends []measurement.End) measurement.End {
+// span is when a pair measured, in seconds after the first start.
+type span struct{ from, to float64 }
+
+// hostsOf is what the same end of all pairs cost. Ends on one host have each seen all of it,
+// so that their mean counts; hosts add up, and the busiest says how busy they were. Where
+// pairs have times of their own, as those of files, each saw its part of the host's time.
+func hostsOf(ends []measurement.End, times []span) measurement.End {
 	out := measurement.End{Host: ends[0].Host, HostID: ends[0].HostID, NetworkID: ends[0].NetworkID, Environment: ends[0].Environment, ReceivedTTL: ends[0].ReceivedTTL, DropsCounted: true}
 	done, onHost := make([]bool, len(ends)), hostIndex(ends)
 	for i := range ends {
@@ -433,8 +443,19 @@ func hostsOf(ends []measurement.End) measurement.End {
 			continue
 		}
 		var same []measurement.End
+		whole := span{math.Inf(1), 0}
 		for _, j := range onHost(i) {
 			same, done[j] = append(same, ends[j]), true
+			if times != nil {
+				whole = span{min(whole.from, times[j].from), max(whole.to, times[j].to)}
+			}
+		}
+		for n, j := range onHost(i) {
+			if times != nil && times[j].to > times[j].from {
+				part := (times[j].to - times[j].from) / (whole.to - whole.from)
+				same[n].CPUTime /= measurement.Seconds(part)
+				same[n].ContextSwitches /= part
+			}
 		}
 		host := oneHost(same)
 		out.CPUs += host.CPUs

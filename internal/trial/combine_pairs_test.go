@@ -2,6 +2,7 @@ package trial
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -109,12 +110,18 @@ func TestCombineFiles(t *testing.T) {
 			Started:    begin.Add(later),
 			Metrics:    measurement.Metrics{"goodput_bits_per_second": 8000, "transfer_seconds": 1, "file_bytes": 1000},
 			Throughput: &measurement.Bins{Width: 0.5, Bytes: []float64{500, 500}},
+			Source:     measurement.End{Host: "a", CPUTime: 0.5, ContextSwitches: 100},
+			// Two hosts, each of which saw its own file alone.
+			Destination: measurement.End{Host: fmt.Sprint("b", later), CPUTime: 0.25, ContextSwitches: 50},
 		}
 		return brought{source: "c", destination: "s", outcome: o}
 	}
 	o := combine(measurement.Spec{Kind: measurement.FTP, Flows: 1, FileBytes: 1000}, []brought{file(0), file(time.Second)})
 	if m := o.Metrics; m["goodput_bits_per_second"] != 8000 || m["transfer_seconds"] != 2 || m["file_bytes"] != 1000 || o.Pairs[1].Metrics["transfer_seconds"] != 1 {
 		t.Errorf("%v, pairs %+v", m, o.Pairs)
+	}
+	if m := o.Metrics; o.Source.CPUTime != 1 || o.Destination.CPUTime != 0.5 || m["cpu_seconds_per_byte"] != 1.5/2000 || m["context_switches_per_second"] != 150 {
+		t.Errorf("%v, source %+v, destination %+v", m, o.Source, o.Destination)
 	}
 	if b := o.Throughput.Bytes; !slices.Equal(b, []float64{500, 500, 500, 500}) {
 		t.Errorf("throughput %v", b)
