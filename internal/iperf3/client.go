@@ -29,6 +29,10 @@ var errEnded = errors.New("the iperf3 server was ended")
 // does, which greets at once whatever else it does.
 var ErrNoServer = errors.New("something took the connection, and does not answer as an iperf3 server does; is another program at that port?")
 
+// ErrUnanswered says that the server closed the connection in place of an answer to the
+// parameters: iperf3 3.21 does not say why it lets a client without a name in no further.
+var ErrUnanswered = errors.New("the iperf3 server read what to test and closed the connection without a word; one of version 3.21 does so if it demands a user name and a password, which hopbench cannot give")
+
 // Request is one test against an iperf3 server.
 type Request struct {
 	Target netip.AddrPort
@@ -113,7 +117,7 @@ type RemoteError struct {
 func (e *RemoteError) Error() string {
 	text := "the iperf3 server refused: " + code(e.Code).String()
 	// Of these an iperf3 server sends an error of an earlier call.
-	if e.Errno != 0 && !e.Limit() && !e.Unauthorized() {
+	if e.Errno != 0 && !e.Limit() && !e.Unauthorized() && code(e.Code) != codeBuffer {
 		text += fmt.Sprintf(" (its system said %v)", e.Errno)
 	}
 	return text
@@ -259,7 +263,11 @@ func (t *client) agree() error {
 	if err := writeMessage(t.control, t.told()); err != nil {
 		return fmt.Errorf("send the parameters: %w", err)
 	}
-	return t.expect(createStreams)
+	err := t.expect(createStreams)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w (%w)", ErrUnanswered, err)
+	}
+	return err
 }
 
 // beGreeted sends the cookie, to which a server answers before anything is to be waited for.

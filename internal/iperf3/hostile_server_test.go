@@ -282,6 +282,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"of who proves nothing": {reason: []byte{0, 0, 0, 142}, denied: true, text: "demands authorization"},
 		"of a rate":             {reason: []byte{0, 0, 0, 27, 0, 0, 0, 9}, limit: true, text: "ask for a lower one$"},
+		"of a buffer":           {reason: []byte{0, 0, 0, 141, 0, 0, 0, 104}, text: "(net.core.rmem_max, wmem_max)$"},
 		"of an algorithm":       {reason: []byte{0, 0, 0, 134, 0, 0, 0, 2}, text: "(its system said no such file or directory)"},
 	} {
 		target := testutil.Listen(t, func(conn net.Conn) {

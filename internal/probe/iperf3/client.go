@@ -107,7 +107,7 @@ func wrap(op string, err error) error {
 		return &session.Error{Op: op, Reason: session.Unauthorized, Err: err}
 	case errors.As(err, &remote) && remote.Limit():
 		return &session.Error{Op: op, Reason: session.Limit, Err: err}
-	case errors.As(err, &remote):
+	case errors.As(err, &remote), errors.Is(err, iperf3.ErrUnanswered):
 		return &session.Error{Op: op, Reason: session.Failed, Err: err}
 	case errors.Is(err, iperf3.ErrMalformed):
 		return &session.Error{Op: op, Reason: session.Protocol, Err: err}

@@ -3,6 +3,7 @@ package iperf3_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -175,6 +176,7 @@ func TestRunIPerf3Refused(t *testing.T) {
 		{limited, spec, probe.Limit},
 		{limited, search, probe.Failed},
 		{silentServer(t), spec, probe.Vanished},
+		{unansweringServer(t), spec, probe.Failed},
 	} {
 		_, err := probe.Run(servertest.Context(t), probe.Request{Spec: test.spec, Target: test.target}, nil)
 		var e *probe.Error
@@ -182,6 +184,18 @@ func TestRunIPerf3Refused(t *testing.T) {
 			t.Errorf("error %v, want %s", err, test.reason)
 		}
 	}
+}
+
+// unansweringServer closes the connection when it has the parameters, as iperf3 3.21 does where
+// it demands a user name.
+func unansweringServer(t *testing.T) netip.AddrPort {
+	return testutil.Listen(t, func(c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, 37))
+		_, _ = c.Write([]byte{9}) // PARAM_EXCHANGE
+		var length [4]byte
+		_, _ = io.ReadFull(c, length[:])
+		_, _ = io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(length[:])))
+	})
 }
 
 // silentServer closes every connection at once.
