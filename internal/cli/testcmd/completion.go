@@ -41,7 +41,7 @@ func completeTest(c *cobra.Command) {
 func completeVersus(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	last := typed[strings.LastIndexByte(typed, ',')+1:]
 	key, _, found := strings.Cut(last, "=")
-	values := []string{"bind=", "device=", "dscp="}
+	values := []string{"port=", "bind=", "device=", "dscp="}
 	if found {
 		switch key += "="; key {
 		case "device=":
