@@ -54,7 +54,7 @@ func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) 
 	}
 	var tests survey.List
 	for _, name := range kinds {
-		spec, err := f.options.specOf(name)
+		spec, err := f.options.specOf(name, kinds)
 		if err != nil {
 			return nil, err
 		}

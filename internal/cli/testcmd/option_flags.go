@@ -145,20 +145,36 @@ func takenBy(used []kind.Flag, kinds []measurement.Kind) error {
 	return nil
 }
 
-// specOf is the spec of one kind with the flags that were given. Pings follow each
-// other faster than in an experiment, where they are to disturb nothing.
-func (all options) specOf(name measurement.Kind) (measurement.Spec, error) {
-	spec := measurement.Spec{Kind: name}
-	if name == measurement.Ping {
-		spec.Interval = 0.02
+// specOf is the spec of one of the chosen kinds with the flags that were given, but for those
+// that it ignores and another of them does not.
+func (all options) specOf(name measurement.Kind, chosen []measurement.Kind) (measurement.Spec, error) {
+	spec := all.given(name)
+	for _, p := range kind.Ignored(spec) {
+		heeds := func(other measurement.Kind) bool {
+			sets := func(v *base.OptionValue) bool { return v.Value != nil && v.Flag.Sets(other, p.Option) }
+			ignores := func(q kind.Problem) bool { return q.Option == p.Option }
+			return slices.ContainsFunc(all, sets) && !slices.ContainsFunc(kind.Ignored(all.given(other)), ignores)
+		}
+		if o, ok := kind.Find(name, p.Option); ok && slices.ContainsFunc(chosen, heeds) {
+			o.Set(&spec, o.Get(measurement.Spec{Kind: name}.Defaults()))
+		}
 	}
-	all.apply(&spec)
-	spec = spec.Defaults()
 	problems := append(kind.Check(spec), kind.Ignored(spec)...)
 	for i := range problems {
 		problems[i].Message = all.blame(name, problems[i].Option) + problems[i].Message
 	}
 	return spec, problems.Err()
+}
+
+// given is the spec of one kind with the flags that were given. Pings follow each other
+// faster than in an experiment, where they are to disturb nothing.
+func (all options) given(name measurement.Kind) measurement.Spec {
+	spec := measurement.Spec{Kind: name}
+	if name == measurement.Ping {
+		spec.Interval = 0.02
+	}
+	all.apply(&spec)
+	return spec.Defaults()
 }
 
 // apply does what the flags that were given do to a test of the spec's kind.

@@ -201,6 +201,31 @@ func TestImpossibleSpecsAreRefused(t *testing.T) {
 	}
 }
 
+// A flag that one of several kinds ignores is for those that do not.
+func TestFlagsOfSomeKinds(t *testing.T) {
+	for line, want := range map[string][]measurement.Seconds{
+		"--only rr,ping --timeout 2":                {0, 2},
+		"--only ping,rr,mtu --timeout 2":            {2, 0, 2},
+		"--only rr,ping --timeout 2 --protocol udp": {2, 2},
+	} {
+		f, err := parse(t, line)
+		testutil.OK(t, err)
+		kinds, err := f.chooseKinds()
+		testutil.OK(t, err)
+		for i, name := range kinds {
+			spec, err := f.options.specOf(name, kinds)
+			if err != nil || spec.Timeout != want[i] {
+				t.Errorf("%s: the timeout of %s is %v, %v; want %v", line, name, spec.Timeout, err, want[i])
+			}
+		}
+	}
+	f, err := parse(t, "--only rr,crr --timeout 2")
+	testutil.OK(t, err)
+	if _, err := f.options.specOf(measurement.RR, []measurement.Kind{measurement.RR, measurement.CRR}); err == nil {
+		t.Error("a timeout that no kind heeds was accepted")
+	}
+}
+
 func TestNoFlagsAreTheProfile(t *testing.T) {
 	f, err := parse(t, "-t 5 --dscp 7")
 	testutil.OK(t, err)

@@ -216,7 +216,7 @@ func (f *testFlags) comparison(to Target, kinds []measurement.Kind, blocksGiven 
 		kinds = []measurement.Kind{measurement.TCP, measurement.RR}
 	}
 	for _, name := range kinds {
-		spec, err := f.versusSpec(name, ways)
+		spec, err := f.versusSpec(name, kinds, ways)
 		if err != nil {
 			return nil, err
 		}
@@ -233,8 +233,8 @@ func (f *testFlags) comparison(to Target, kinds []measurement.Kind, blocksGiven 
 
 // versusSpec is the spec of one kind. What tells the ways apart is theirs, and every
 // kind must take it.
-func (f *testFlags) versusSpec(name measurement.Kind, ways []way) (measurement.Spec, error) {
-	spec, err := f.options.specOf(name)
+func (f *testFlags) versusSpec(name measurement.Kind, kinds []measurement.Kind, ways []way) (measurement.Spec, error) {
+	spec, err := f.options.specOf(name, kinds)
 	if err != nil {
 		return spec, err
 	}
