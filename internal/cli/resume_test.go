@@ -287,3 +287,29 @@ func TestResultOfAnUnwrittenReport(t *testing.T) {
 		}
 	}
 }
+
+// Why a run ended early, and how it goes on, hides nothing that went wrong then.
+func TestInterrupted(t *testing.T) {
+	dir := begun(t, nil)
+	st, err := store.Open(dir)
+	testutil.OK(t, err)
+	defer st.Close()
+	unrestored := errors.New("cannot put back the route")
+	goOn := "continue with: hopbench run --resume " + dir
+	for _, c := range []struct {
+		planned, left int
+		why           error
+		want          string
+	}{
+		{4, 3, context.Canceled, "stopped after 1 of 4 trials; " + goOn},
+		{4, 3, errors.Join(errors.Join(context.Canceled, unrestored), nil), "stopped after 1 of 4 trials; " + goOn + "\ncannot put back the route"},
+		{4, 3, unrestored, "cannot put back the route; 1 of 4 trials are stored, " + goOn},
+		{1, 2, context.Canceled, "stopped before the run was explained; all 1 trials are kept, " + goOn},
+		{1, 2, unrestored, "cannot put back the route; 1 of 1 trials are stored, " + goOn},
+		{1, 0, unrestored, "cannot put back the route; all 1 trials are kept"},
+	} {
+		if got := interrupted(t.Context(), st, c.planned, c.left, runFlags{}, c.why).Error(); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+}

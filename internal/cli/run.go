@@ -424,7 +424,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	ctx = context.WithoutCancel(ctx)
 	result, err := runs.Report(ctx, r.store, nil, nil)
 	if runErr != nil {
-		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), r.flags, runErr), err)
+		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), len(planner.Left()), r.flags, runErr), err)
 	}
 	return result, err
 }
@@ -539,20 +539,38 @@ func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *live.Pro
 	return r.store.SetHead(r.head)
 }
 
-// interrupted says why a run ended early, what is kept of it, and how to go on.
-func interrupted(ctx context.Context, st *store.Store, planned int, f runFlags, why error) error {
+// interrupted says why a run ended early, what is kept of it, and how to go on. Left are the
+// trials that were still to come, also those that explain the run.
+func interrupted(ctx context.Context, st *store.Store, planned, left int, f runFlags, why error) error {
 	kept, _, err := st.Count(ctx)
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	if kept == planned {
-		return fmt.Errorf("%w; all %d trials are kept", why, kept)
-	}
 	resume := resumeCommand(st.Dir(), f)
-	if errors.Is(why, context.Canceled) {
-		return fmt.Errorf("stopped after %d of %d trials; continue with: %s", kept, planned, resume)
+	switch stopped := errors.Is(why, context.Canceled); {
+	case kept == planned && left == 0:
+		return fmt.Errorf("%w; all %d trials are kept", why, kept)
+	case kept == planned && stopped:
+		return errors.Join(fmt.Errorf("stopped before the run was explained; all %d trials are kept, continue with: %s", kept, resume), besidesStop(why))
+	case stopped:
+		return errors.Join(fmt.Errorf("stopped after %d of %d trials; continue with: %s", kept, planned, resume), besidesStop(why))
 	}
 	return fmt.Errorf("%w; %d of %d trials are stored, continue with: %s", why, kept, planned, resume)
+}
+
+// besidesStop is what went wrong while a run was stopped, such as a switch of a testbed that
+// could not be put back.
+func besidesStop(err error) (rest error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range all.Unwrap() {
+			rest = errors.Join(rest, besidesStop(one))
+		}
+		return rest
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // resumeCommand is the command line that continues a run, with the flags that the run folder
