@@ -18,6 +18,8 @@ import (
 type Store struct {
 	openFile
 	version int // of its tables
+	// made are the folders that were made for it, the innermost first.
+	made []string
 	// copied is a folder of our own with what could not be read in dir, empty
 	// usually.
 	copied string
@@ -30,13 +32,16 @@ var suffixes = []string{"", "-wal", "-shm", "-journal"}
 // already holds a run; what was begun there and has no head yet is none. When it
 // fails it leaves nothing behind.
 func Create(dir string, head Head) (*Store, error) {
+	made := missing(dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the run folder: %w; choose another with --out", err)
 	}
 	s, err := open(dir, true)
 	if err != nil {
+		remove(made)
 		return nil, err
 	}
+	s.made = made
 	if err := isFile(filepath.Join(dir, FileName)); !errors.Is(err, os.ErrNotExist) {
 		if err == nil {
 			err = s.check()
@@ -53,6 +58,28 @@ func Create(dir string, head Head) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("begin a run in %s: %w; %s", dir, err, why(err)), s.Discard())
 	}
 	return s, nil
+}
+
+// missing are the folders of a path that are not there, the innermost first.
+func missing(dir string) (all []string) {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, os.ErrNotExist) {
+			return all
+		}
+		all = append(all, at)
+		if at == filepath.Dir(at) { // a drive that is not there
+			return all
+		}
+	}
+}
+
+// remove removes folders as far as they are empty.
+func remove(folders []string) {
+	for _, dir := range folders {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
 }
 
 // taken says that the folder has a run, and what can be done with it.
@@ -258,8 +285,8 @@ func copyFile(to, from string) error {
 	return errors.Join(err, out.Close())
 }
 
-// Discard closes a run that is not worth keeping and removes it, and its folder
-// if nothing else is there.
+// Discard closes a run that is not worth keeping and removes it, and the folders that
+// were made for it if nothing else is there.
 func (s *Store) Discard() error {
 	err := s.db.Close()
 	s.db = nil
@@ -269,10 +296,7 @@ func (s *Store) Discard() error {
 		}
 	}
 	err = errors.Join(err, s.Close()) // the lock may be a file in the folder (package filelock)
-	// Only what is empty now goes: the folder may have been the user's own.
-	if os.Remove(s.dir) == nil {
-		_ = os.Remove(filepath.Dir(s.dir))
-	}
+	remove(s.made)
 	return err
 }
 

@@ -285,16 +285,25 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-func TestDiscardLeavesNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "runs", "run")
-	s, err := store.Create(dir, head())
-	testutil.OK(t, err)
-	testutil.OK(t, s.Discard())
-	if err := s.Close(); err != nil {
-		t.Errorf("close what was discarded: %v", err)
-	}
-	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is still there (%v)", err)
+// What is discarded leaves nothing, and takes nothing that was there before.
+func TestDiscardLeavesWhatWasThere(t *testing.T) {
+	for what, there := range map[string]string{"nothing": "", "the folder above": "runs", "the folder": "runs/run"} {
+		top := t.TempDir()
+		testutil.OK(t, os.MkdirAll(filepath.Join(top, there), 0o755))
+		s, err := store.Create(filepath.Join(top, "runs", "run")+"/", head())
+		testutil.OK(t, err)
+		testutil.OK(t, s.Discard())
+		if err := s.Close(); err != nil {
+			t.Errorf("%s: close what was discarded: %v", what, err)
+		}
+		left := ""
+		testutil.OK(t, filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
+			left = path
+			return err
+		}))
+		if want := filepath.Join(top, there); left != want {
+			t.Errorf("%s was there: %s is left, want %s", what, left, want)
+		}
 	}
 }
 
