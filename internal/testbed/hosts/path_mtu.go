@@ -32,6 +32,8 @@ func (h *Hosts) sizesOf(ctx context.Context, p place) {
 	case o.Effective["path_mtu_limit"] == measurement.MTUBlackHole:
 		h.found(testbed.Warning, where, fmt.Sprintf("packets of more than %.0f B vanish on the way, and no ICMP message says so", forward),
 			"have what drops them answer that they are too big (RFC 1191, RFC 8201), or clamp the MSS, or lower the MTU at both ends; tests whose packets are larger fail")
+	case p.Expect.PathMTUBytes > 0 && p.Expect.PathMTUBytes != int(forward):
+		h.found(testbed.Wrong, where, fmt.Sprintf("carries packets of %.0f B, but `expect:` has %d B: this is another path", forward, p.Expect.PathMTUBytes), "find out which path they take, or correct `path_mtu:`")
 	case reverse > 0 && reverse < forward:
 		h.found(testbed.Note, where, fmt.Sprintf("carries packets of %.0f B forward and %.0f B reverse", forward, reverse), "")
 	default:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/reach"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -31,7 +32,9 @@ func (h *Hosts) chooseProof(ctx context.Context, p *place) {
 		return
 	}
 	way, shows, errs := h.bestWay(ctx, *p)
-	switch {
+	switch want := p.Expect.Hops; {
+	case want > 0 && shows.hops > 0 && want != shows.hops:
+		h.found(testbed.Wrong, where, fmt.Sprintf("a trace shows %s, %s, but `expect:` has %d: this is another path", quantity.Count(shows.hops, "hop"), shows.text, want), "find out which path they take, or correct `hops:`")
 	case way == result.ProofTrace:
 		h.found(testbed.Note, where, "a trace shows "+shows.text, "")
 	case way == result.ProofTraceBack:
@@ -157,11 +160,12 @@ func (h *Hosts) traceAs(ctx context.Context, p place, way result.PathProof) (sig
 	return sight{}, fmt.Errorf("a trace by %s does not reach %s", who.Name, towards)
 }
 
-// sight is what a trace shows: its hops up to the last that answered, as a text, and whether
-// that is the end.
+// sight is what a trace shows: its hops up to the last that answered, as a text, whether
+// that is the end, and how many they are then, 0 where that varies with the flow.
 type sight struct {
 	text    string
 	reached bool
+	hops    int
 }
 
 // routers are its hops without the end.
@@ -181,6 +185,9 @@ func shown(hops []measurement.TraceHop) (s sight) {
 			last = len(all)
 		}
 		if s.reached = hop.Reached; s.reached {
+			if !slices.ContainsFunc(hops, func(h measurement.TraceHop) bool { return h.Varies }) {
+				s.hops = hop.TTL
+			}
 			break
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,6 +144,38 @@ func TestPathsThatLookTheSame(t *testing.T) {
 			}, pathTo("one", "10.0.1.7", c.proof), pathTo("other", "10.0.2.7", c.proof))
 			if says(findings, "look the same to a trace") != c.same {
 				t.Errorf("look the same: %v is wrong: %v", !c.same, findings)
+			}
+		})
+	}
+}
+
+// What the file expects of a path, and a check sees otherwise, is wrong before a trial is.
+func TestPathThatIsNotExpected(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		proof  result.PathProof
+		expect inventory.Expectation
+		trace  []measurement.TraceHop
+		wrong  string
+	}{
+		{"as expected", result.ProofTrace, inventory.Expectation{Hops: 2, ReceivedTTL: 64, PathMTUBytes: 1500}, hops(true, "10.9.0.1", "10.0.1.7"), ""},
+		{"other hops", result.ProofTrace, inventory.Expectation{Hops: 3}, hops(true, "10.9.0.1", "10.0.1.7"), "a trace shows 2 hops, 10.9.0.1 10.0.1.7, but `expect:` has 3"},
+		{"other hops back", result.ProofTraceBack, inventory.Expectation{Hops: 1}, hops(true, "10.9.0.1", "10.0.0.1"), "a trace shows 2 hops"},
+		{"back, and it does not reach", result.ProofTraceBack, inventory.Expectation{Hops: 1}, hops(false, "10.9.0.1", ""), ""},
+		{"hops that vary", result.ProofTrace, inventory.Expectation{Hops: 1}, []measurement.TraceHop{{TTL: 1, Address: "10.9.0.1", Varies: true}, {TTL: 2, Address: "10.0.1.7", Reached: true}}, ""},
+		{"another TTL", result.ProofTrace, inventory.Expectation{ReceivedTTL: 63}, hops(true, "10.0.1.7"), "packets arrive with a TTL of 64, but `expect:` has 63"},
+		{"another MTU", result.ProofTrace, inventory.Expectation{PathMTUBytes: 1400}, hops(true, "10.0.1.7"), "carries packets of 1500 B, but `expect:` has 1400 B"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			one := pathTo("one", "10.0.1.7", c.proof)
+			one.Expect = c.expect
+			traces := map[string][]measurement.TraceHop{"10.0.1.7": c.trace, "10.0.2.7": hops(true, "10.9.0.2", "10.0.2.7")}
+			findings := checkSimulated(t, map[string]machine{
+				"a": {map[string][]string{"eth0": {"10.0.0.1"}}, traces}, "b": {map[string][]string{"eth0": {"10.0.1.7", "10.0.2.7"}}, traces},
+			}, one, pathTo("other", "10.0.2.7", ""))
+			wrong := slices.ContainsFunc(findings, func(f testbed.Finding) bool { return f.Severity == testbed.Wrong })
+			if wrong != (c.wrong != "") || !says(findings, c.wrong) {
+				t.Errorf("want %q, found %v", c.wrong, findings)
 			}
 		})
 	}
