@@ -206,6 +206,7 @@ func TestFindings(t *testing.T) {
 		{"all is well", func() {}, ""},
 		{"no such address there", func() { path("direct").Listen = netip.MustParseAddrPort("192.0.2.1:0") }, "path direct: ends at 192.0.2.1, which is on no interface of b; correct `to:`; its addresses are 10."},
 		{"no such address here", func() { path("direct").From = netip.MustParseAddr("192.0.2.1") }, "path direct: begins at 192.0.2.1, which is on no interface of a; correct `from:`"},
+		{"no such interface", func() { path("direct").Device = "nosuch0" }, "correct what the path sets, `from:`, `device:` or `dscp:`"},
 		{"translated, and nobody said so", func() { path("translated").Listen = netip.AddrPort{} }, "if it is translated on the way (NAT), say with `listen:`"},
 		{"another IP version", func() {
 			path("direct").To, path("direct").Listen = netip.MustParseAddrPort("[2001:db8::7]:0"), netip.AddrPort{}

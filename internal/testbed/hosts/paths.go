@@ -208,6 +208,8 @@ func (h *Hosts) unreached(ctx context.Context, p place, err error) string {
 		return "give both ends the same token: `token_file:` here, --token-file there"
 	case reason == probe.Unauthorized, reason == probe.Protocol:
 		return "another program or another agent answers there; correct `to:`, or give another port with it"
+	case reason == probe.Unsupported:
+		return "correct what the path sets, `from:`, `device:` or `dscp:`, or leave it out"
 	case h.backwards(ctx, p):
 		return fmt.Sprintf("the other way %s reaches %s: make %s the source of the experiment, as the source always dials", h.e.Destination, h.e.Source, h.e.Destination)
 	}
