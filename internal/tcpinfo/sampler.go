@@ -4,6 +4,7 @@ package tcpinfo
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -110,6 +111,21 @@ func (s *Sampler) sample() {
 	if len(s.Series) >= s.limit {
 		s.Series, s.every = sampling.Thin(s.Series), s.every*2
 	}
+}
+
+// Brief is a series of which no more is kept than the connection that it is of brings to the
+// other end in about a second, where it has to go: at 64 kbit/s 200 samples take 12 s.
+func Brief(series []measurement.TCPInfo) []measurement.TCPInfo {
+	if len(series) == 0 {
+		return series
+	}
+	const sampleBytes, least = 480, 8
+	last := series[len(series)-1]
+	perSecond := float64(last.SentBytes-last.RetransmittedBytes-last.InFlight) / max(float64(last.At), 1)
+	for keep := max(perSecond/sampleBytes, least); float64(len(series)) > keep; {
+		series = sampling.Thin(slices.Clone(series))
+	}
+	return series
 }
 
 // Facts are what a reader must know of an ended sampling.

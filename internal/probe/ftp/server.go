@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // testFile is the name of the file of an ftp test at this project's server.
@@ -182,6 +183,7 @@ func (f *fileServer) report() []protocol.Transfer {
 			continue
 		}
 		out[i].Final, out[i].Info = f.watch.of(t.Local, t.Remote)
+		out[i].Info = tcpinfo.Brief(out[i].Info)
 		for len(out[i].Info) > max(maxReported/len(out), 2) {
 			out[i].Info = sampling.Thin(out[i].Info)
 		}

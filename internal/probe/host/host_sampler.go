@@ -89,11 +89,11 @@ func (h *Sampler) Result() *protocol.HostSeries {
 		return out
 	}
 	for _, s := range h.series {
-		out.At = append(out.At, s.at.Seconds())
-		out.Busy = append(out.Busy, (s.cpu.Busy - h.first.Busy).Seconds())
-		out.SoftIRQ = append(out.SoftIRQ, (s.cpu.SoftIRQ - h.first.SoftIRQ).Seconds())
-		out.Steal = append(out.Steal, (s.cpu.Steal - h.first.Steal).Seconds())
-		out.Total = append(out.Total, (s.cpu.Total - h.first.Total).Seconds())
+		out.At = append(out.At, brief(s.at))
+		out.Busy = append(out.Busy, brief(s.cpu.Busy-h.first.Busy))
+		out.SoftIRQ = append(out.SoftIRQ, brief(s.cpu.SoftIRQ-h.first.SoftIRQ))
+		out.Steal = append(out.Steal, brief(s.cpu.Steal-h.first.Steal))
+		out.Total = append(out.Total, brief(s.cpu.Total-h.first.Total))
 		if h.first.Switches > 0 {
 			out.Switches = append(out.Switches, increase(h.first.Switches, s.cpu.Switches))
 		}
@@ -101,6 +101,10 @@ func (h *Sampler) Result() *protocol.HostSeries {
 	out.Busiest = h.busiest()
 	return out
 }
+
+// brief is a time in seconds, in as few digits as its source deserves: there are thousands in a
+// report, which a slow path has to carry.
+func brief(d time.Duration) float64 { return d.Round(100 * time.Microsecond).Seconds() }
 
 // On is Result with the speed of the link of a local address, host:port, that the test's
 // flows used.
@@ -132,7 +136,7 @@ func (h *Sampler) busiest() [][]float64 {
 	for _, i := range order[:min(len(order), maxBusiest)] {
 		one := make([]float64, len(h.series))
 		for at, s := range h.series {
-			one[at] = (s.cpu.Each[i] - h.first.Each[i]).Seconds()
+			one[at] = brief(s.cpu.Each[i] - h.first.Each[i])
 		}
 		all = append(all, one)
 	}

@@ -180,11 +180,8 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			return nil, err
 		}
 		// The clock was read already; reading the deadline costs nothing more.
-		if at > end+r.grace {
-			if alive {
-				return nil, nil
-			}
-			return nil, session.ErrSilent
+		if over, err := r.spent(at-end, alive); over {
+			return nil, err
 		}
 		if have < len(header) {
 			continue
@@ -210,6 +207,19 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		})
 		return sent, err
 	}
+}
+
+// spent says whether nothing more is waited for so long after the planned end, with an error
+// where nothing came from then on. What comes from a queue is waited for longer than a silent
+// end, but by a server, whose client says first that it gives up.
+func (r *receiver) spent(after time.Duration, alive bool) (bool, error) {
+	switch {
+	case after > r.grace && alive:
+		return true, nil
+	case after > r.grace, after > r.grace-2*session.Grace && !alive && !r.Served():
+		return true, session.ErrSilent
+	}
+	return false, nil
 }
 
 // arrival says since when what is read has come.

@@ -1,11 +1,16 @@
 package tcp
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Large packets at a steady rate give every window of whole bins its rate, however the
@@ -86,6 +91,33 @@ func TestArrivalOfPieces(t *testing.T) {
 	} {
 		if got := a.since(c.at); got != c.want {
 			t.Errorf("read %d came after %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+// What a slow queue still holds at the end comes before what the sender says, which is waited
+// for as long as something comes.
+func TestSenderIsHeardBehindItsQueue(t *testing.T) {
+	spec := measurement.Spec{Kind: measurement.TCP, Flows: 1000}.Defaults()
+	own := session.Grace + 1000*gracePerFlow
+	for name, c := range map[string]struct {
+		after               time.Duration
+		alive, served, over bool
+		err                 error
+	}{
+		"just over":                      {time.Second, false, false, false, nil},
+		"silent":                         {own + time.Millisecond, false, false, true, session.ErrSilent},
+		"silent at a server":             {own + time.Millisecond, false, true, false, nil},
+		"silent for long":                {own + 2*session.Grace + time.Millisecond, false, true, true, session.ErrSilent},
+		"what was queued comes":          {own + 2*session.Grace, true, false, false, nil},
+		"what was queued comes for long": {own + 2*session.Grace + time.Millisecond, true, false, true, nil},
+	} {
+		r := newReceiver(session.ControlConn{Conn: new(sockets.Conn)}, spec, nil, false)
+		if c.served {
+			r.Guard = new(session.Guard)
+		}
+		if over, err := r.spent(c.after, c.alive); over != c.over || !errors.Is(err, c.err) {
+			t.Errorf("%s: %v, %v", name, over, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 	"github.com/hopbench/hopbench/internal/thread"
 )
 
@@ -117,7 +118,7 @@ func sendStream(send *sender, open *session.Flow, start time.Time, host func() *
 	send.info.End()
 	err = send.OnFreshStack(func() error {
 		return protocol.WriteFrame(&send.ControlConn, protocol.TypeSent, protocol.Sent{
-			Bytes: send.sent.Load(), Final: send.info.Final, Info: send.info.Series,
+			Bytes: send.sent.Load(), Final: send.info.Final, Info: tcpinfo.Brief(send.info.Series),
 			Host: host(), Effective: senderEffective(send, open.Test.Spec), Facts: append(senderFacts(send, open.Test.Spec), send.info.Facts()...),
 		})
 	})

@@ -57,10 +57,11 @@ func multipath(conn *sockets.Conn, spec measurement.Spec) []string {
 	return []string{"plain TCP was used although MPTCP was asked for: one of the two systems lacks it (net.mptcp.enabled) or something on the path removed it"}
 }
 
-// grace is how long after its planned end a test may still deliver results:
-// those of thousands of flows take a busy host their time.
+// grace is how long after its planned end a test may still deliver results: before them comes
+// what the queues of the path and of the sender hold, seconds of a slow one, and those of
+// thousands of flows take a busy host their time.
 func grace(spec measurement.Spec) time.Duration {
-	return session.Grace + time.Duration(kind.Connections(spec))*gracePerFlow
+	return 3*session.Grace + time.Duration(kind.Connections(spec))*gracePerFlow
 }
 
 // paced is a test as a server lets it run that bounds the rate to maxRate in bit/s: one
