@@ -5,6 +5,7 @@ package survey
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/kind"
@@ -175,6 +176,13 @@ func (o Options) latency(done []Step) []result.TestInfo {
 		{Name: "latency-tcp", Title: "idle RTT, TCP", Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverTCP}},
 		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Count: 20, Interval: 0.02}},
 	}
+	rtt := float64(roundTrip(done))
+	if wait := timeouts * rtt; wait > ownTimeout {
+		ways[0].Spec.Timeout = atLeast(wait, 0)
+	}
+	for i := range ways[:2] {
+		ways[i].Spec.Duration = atLeast(answers*rtt, ways[i].Spec.Defaults().Duration)
+	}
 	var wanted []result.TestInfo
 	for _, way := range ways {
 		s, did := find(done, way.Name)
@@ -186,6 +194,33 @@ func (o Options) latency(done []Step) []result.TestInfo {
 		}
 	}
 	return wanted
+}
+
+// On a long path a test of the round trip lasts for so many of those that the trace saw, since
+// ten make a median, and waits for an answer for so many.
+const answers, timeouts = 12, 2
+
+// ownTimeout is that of an rr test for which none is set, in seconds.
+const ownTimeout = 0.5
+
+// roundTrip is that to the destination, as the trace saw it; 0 where it saw none.
+func roundTrip(done []Step) measurement.Seconds {
+	s, _ := find(done, "path")
+	for _, hop := range s.Trial.Hops {
+		if hop.Reached {
+			return hop.RTT
+		}
+	}
+	return 0
+}
+
+// atLeast is a time of a test, or what it has otherwise if that is more: a power of two of
+// seconds, so that a path whose round trip varies a little gets the same test again.
+func atLeast(seconds float64, otherwise measurement.Seconds) measurement.Seconds {
+	if seconds <= float64(otherwise) {
+		return otherwise
+	}
+	return measurement.Seconds(math.Exp2(math.Ceil(math.Log2(seconds))))
 }
 
 // search is a single flow, and then more flows for as long as they bring more.

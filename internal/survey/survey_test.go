@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -188,4 +189,28 @@ func TestProfileEndsWithinWhatIsLeft(t *testing.T) {
 			t.Fatalf("%v s are left at the end", left)
 		}
 	})
+}
+
+// On a long path the test of the round trip takes long enough for ten answers, and waits for them.
+func TestLatencyOfLongPaths(t *testing.T) {
+	for rtt, want := range map[measurement.Seconds][2]measurement.Seconds{0: {1, 0}, 0.05: {1, 0}, 0.15: {2, 0}, 0.25: {4, 0}, 0.6: {8, 2}, 0.62: {8, 2}, 0.99: {16, 2}} {
+		far := func(test result.TestInfo) Step {
+			s := perFlow(1e9, 1e9).but(false, "latency")(test)
+			if test.Name == "path" && rtt > 0 {
+				s.Trial.Hops = []measurement.TraceHop{{TTL: 1, RTT: 0.001}, {TTL: 2, RTT: rtt, Reached: true}}
+			}
+			return s
+		}
+		done := take(t, Options{}, far)
+		udp, _ := find(done, "latency")
+		tcp, _ := find(done, "latency-tcp")
+		if got := [2]measurement.Seconds{udp.Test.Spec.Duration, udp.Test.Spec.Timeout}; got != want || tcp.Test.Spec.Duration != want[0] || tcp.Test.Spec.Timeout != 0 {
+			t.Errorf("%v s: UDP %v, want %v; TCP %v, %v", rtt, got, want, tcp.Test.Spec.Duration, tcp.Test.Spec.Timeout)
+		}
+		for _, s := range done {
+			if err := kind.Check(s.Test.Spec).Err(); err != nil {
+				t.Errorf("%v s: %s: %v", rtt, s.Test.Name, err)
+			}
+		}
+	}
 }
