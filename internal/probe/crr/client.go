@@ -21,6 +21,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -194,7 +195,7 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	latency.AddPercentiles(out.Metrics, "transaction", whole, 50, 99)
 	latency.AddPercentiles(out.Metrics, "close", y.closing.Distribution(), 50)
 	if y.failed > 0 {
-		out.Facts = append(out.Facts, fmt.Sprintf("%d connections failed and %d were served; the first failure: %v", y.failed, n, y.failure))
+		out.Facts = append(out.Facts, fmt.Sprintf("%s failed and %d were served; the first failure: %v", quantity.Count(int(y.failed), "connection"), n, y.failure))
 	}
 	from := float64(spec.MaxWarmup)
 	out.Source = host.EndOf(t.host, from, from+float64(spec.Duration), localTTL)
