@@ -186,6 +186,10 @@ func (x *udpExchange) exchange(last bool) error {
 			answered := binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:])
 			if answered == x.sequence {
 				x.rejected.answered = true
+				if x.Late() { // which a tick had not shown yet
+					*x.tardy++
+					return errLost
+				}
 				return nil
 			}
 			// An answer to a request that was not given up is a copy.

@@ -412,6 +412,34 @@ func TestNoLastRequestOverUDP(t *testing.T) {
 	}
 }
 
+// An answer that is read after its timeout is late, also where the wait for it was longer than
+// that.
+func TestAnswerReadAfterItsTimeout(t *testing.T) {
+	far, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	testutil.OK(t, err)
+	defer far.Close()
+	const timeout = time.Millisecond
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		b := make([]byte, datagram.HeaderBytes)
+		if _, from, err := far.ReadFromUDPAddrPort(b); err == nil {
+			time.Sleep(2 * timeout)
+			_, _ = far.WriteToUDPAddrPort(b, from) // if it fails, so does the test
+		}
+	})
+	defer wg.Wait()
+	conn := probetest.UDPSocket(t, far.LocalAddr().(*net.UDPAddr).AddrPort())
+	testutil.OK(t, conn.SetReadTick(time.Minute))
+	tardy := int64(0)
+	x := &udpExchange{
+		endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}},
+		request:  make([]byte, datagram.HeaderBytes), response: make([]byte, datagram.HeaderBytes), timeout: timeout, tardy: &tardy,
+	}
+	if err := x.exchange(false); !errors.Is(err, errLost) || tardy != 1 {
+		t.Errorf("%v, %d late answers", err, tardy)
+	}
+}
+
 // The rate of a test is that of requests and responses together, as a server measures it.
 func TestRateIsOfBothDirections(t *testing.T) {
 	spec := measurement.Spec{RequestsPerSecond: 10, RequestBytes: 100, ResponseBytes: 300}
