@@ -138,7 +138,7 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 	stop := context.AfterFunc(ctx, conn.Interrupt)
 	defer stop()
 	t.request, t.respond = max(spec.RequestBytes, datagram.HeaderBytes), max(spec.ResponseBytes, datagram.HeaderBytes)
-	x := &udpExchange{endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}}, request: make([]byte, t.request), response: make([]byte, datagram.MaxBytes), timeout: timeout, tardy: &t.loop.tardy}
+	x := &udpExchange{endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}}, request: make([]byte, t.request), response: make([]byte, datagram.MaxBytes), timeout: timeout, late: &t.loop.late}
 	datagram.PutHeader(x.request, t.link.Ready.Cookie, datagram.Request)
 	if pipelined(spec) {
 		u := &udpCarrier{Conn: conn, request: x.request, in: x.response}

@@ -126,10 +126,31 @@ type udpExchange struct {
 	request, response []byte
 	sequence          uint32
 	timeout           time.Duration
-	tardy             *int64 // counts responses that came after their timeout
+	late              *late
+	rejected          rejections
+}
+
+// late counts responses that came after their timeout, to requests that count.
+type late struct {
+	tardy int64
 	// givenUp are the last requests that were lost, 0 where the answer came later.
-	givenUp  [256]uint32
-	rejected rejections
+	givenUp [256]uint32
+	// closed says that requests that are sent from now on do not count.
+	closed bool
+}
+
+func (l *late) giveUp(sequence uint32) {
+	if !l.closed {
+		l.givenUp[sequence%uint32(len(l.givenUp))] = sequence
+	}
+}
+
+// came counts an answer to an earlier request; one to a request that was not given up is a copy.
+func (l *late) came(sequence uint32) {
+	if at := &l.givenUp[sequence%uint32(len(l.givenUp))]; sequence > 0 && *at == sequence {
+		*at = 0
+		l.tardy++
+	}
 }
 
 // rejections are what hosts or routers answered to requests over UDP (ICMP). Where none is
@@ -187,20 +208,17 @@ func (x *udpExchange) exchange(last bool) error {
 			if answered == x.sequence {
 				x.rejected.answered = true
 				if x.Late() { // which a tick had not shown yet
-					*x.tardy++
+					x.late.giveUp(answered)
+					x.late.came(answered)
 					return errLost
 				}
 				return nil
 			}
-			// An answer to a request that was not given up is a copy.
-			if late := &x.givenUp[answered%uint32(len(x.givenUp))]; answered > 0 && *late == answered {
-				*late = 0
-				*x.tardy++
-			}
+			x.late.came(answered)
 		}
 		// A tick, or a late or foreign packet: wait for ours, but not for ever.
 		if x.Late() {
-			x.givenUp[x.sequence%uint32(len(x.givenUp))] = x.sequence
+			x.late.giveUp(x.sequence)
 			return errLost
 		}
 	}
@@ -234,8 +252,8 @@ type loop struct {
 	lastRTT  atomic.Int64
 	lost     int64
 	measured time.Duration
-	// tardy are responses that came after their timeout: their requests are among the lost.
-	tardy int64
+	// late are responses that came after their timeout: their requests are among the lost.
+	late
 	// wakeup and path divide the round trips of a short time after the measured
 	// one; both are nil where the kernel gives no time stamps.
 	wakeup, path *latency.Recorder
@@ -268,7 +286,7 @@ func (l *loop) run(start time.Time) error {
 		case !counting:
 			if back >= l.warmup {
 				counting, began = true, back
-				l.tardy = 0 // what the warm-up lost is not counted either
+				l.late = late{} // what the warm-up lost is not counted either
 			}
 		case err != nil:
 			measured = true
@@ -320,7 +338,7 @@ func (l *loop) divide() error {
 	if l.recorder.Least() > during/fewestDivided || l.stop.Load() || !l.stamp() {
 		return nil
 	}
-	l.wakeup, l.path = latency.New(), latency.New()
+	l.wakeup, l.path, l.closed = latency.New(), latency.New(), true
 	end := time.Now().Add(firstStamp)
 	for stamped := false; ; {
 		sent := time.Now()

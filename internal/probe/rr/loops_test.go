@@ -430,13 +430,12 @@ func TestAnswerReadAfterItsTimeout(t *testing.T) {
 	defer wg.Wait()
 	conn := probetest.UDPSocket(t, far.LocalAddr().(*net.UDPAddr).AddrPort())
 	testutil.OK(t, conn.SetReadTick(time.Minute))
-	tardy := int64(0)
 	x := &udpExchange{
 		endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}},
-		request:  make([]byte, datagram.HeaderBytes), response: make([]byte, datagram.HeaderBytes), timeout: timeout, tardy: &tardy,
+		request:  make([]byte, datagram.HeaderBytes), response: make([]byte, datagram.HeaderBytes), timeout: timeout, late: new(late),
 	}
-	if err := x.exchange(false); !errors.Is(err, errLost) || tardy != 1 {
-		t.Errorf("%v, %d late answers", err, tardy)
+	if err := x.exchange(false); !errors.Is(err, errLost) || x.late.tardy != 1 {
+		t.Errorf("%v, %d late answers", err, x.late.tardy)
 	}
 }
 

@@ -256,7 +256,12 @@ func TestAnswersAfterTheirTimeout(t *testing.T) {
 			t.Parallel()
 			_, err := probe.Run(servertest.Context(t), probe.Request{Spec: asked, Target: addr}, nil)
 			if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Failed || !strings.Contains(e.Error(), "within the timeout of 50ms") || strings.Contains(e.Error(), "firewall") {
-				t.Errorf("got %v", err)
+				t.Fatalf("got %v", err)
+			}
+			var requests, answers int
+			text := err.Error()[strings.Index(err.Error(), "none of"):]
+			if _, err := fmt.Sscanf(text, "none of %d requests was answered within the timeout of 50ms, after which %d answers", &requests, &answers); err != nil || answers > requests {
+				t.Errorf("%d requests, %d answers, %v: %s", requests, answers, err, text)
 			}
 		})
 	}

@@ -42,7 +42,7 @@ func TestRejectedRequests(t *testing.T) {
 		"closed": func(conn *sockets.Conn) func() error {
 			x := &udpExchange{
 				endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}},
-				request:  make([]byte, datagram.HeaderBytes), response: make([]byte, 100), timeout: within, tardy: new(int64),
+				request:  make([]byte, datagram.HeaderBytes), response: make([]byte, 100), timeout: within, late: new(late),
 			}
 			return func() error { return x.exchange(false) }
 		},
