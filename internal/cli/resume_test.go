@@ -313,3 +313,26 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// onWrite is a writer that something happens to.
+type onWrite func()
+
+func (f onWrite) Write(text []byte) (int, error) { f(); return len(text), nil }
+
+// An index that cannot be written, as on a full disk, does not hide how far its runs are.
+func TestResultOfAnUnwrittenIndex(t *testing.T) {
+	dir := t.TempDir()
+	var out strings.Builder
+	inTheWay := onWrite(func() {
+		_ = os.Remove(filepath.Join(dir, "index.md"))
+		_ = os.Mkdir(filepath.Join(dir, "index.md"), 0o755)
+	})
+	a := several{s: base.Streams{Out: &out, Err: inTheWay}, dir: dir, index: &result.Index{Entries: []result.IndexEntry{{Name: "nowhere", Folder: "nowhere", State: result.EntryNotRun}}}}
+	err := a.run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "0 of 1 experiments done; continue with: hopbench run --resume "+dir) || !strings.Contains(err.Error(), "index.md") {
+		t.Error(err)
+	}
+	if !strings.Contains(out.String(), "nowhere") {
+		t.Error(out.String())
+	}
+}

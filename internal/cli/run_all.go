@@ -147,7 +147,7 @@ func (a *several) run(ctx context.Context) error {
 		a.settle(ctx, e, err)
 		a.index.Ended = time.Now().Round(time.Millisecond)
 		if err := a.write(); err != nil {
-			return err
+			return errors.Join(a.finish(ctx), err)
 		}
 		if errors.Is(err, runner.ErrFault) {
 			break
