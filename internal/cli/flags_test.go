@@ -121,6 +121,7 @@ func TestFlagErrors(t *testing.T) {
 		"run routing-appliance --quick --full": "--full and --quick exclude each other",
 		"run routing-aplliance":                `did you mean "routing-appliance"?`,
 		"run routing-appliance -t soon":        "soon",
+		"run routing-appliance -t 0":           "nothing is measured in no time",
 		"test 127.0.0.1 --token-file /nonexistent": "no such file",
 		"rnu":                        `hopbench has no command "rnu"; did you mean "run"?`,
 		"rnu --blocks 3":             `did you mean "run"?`,

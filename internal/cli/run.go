@@ -151,8 +151,8 @@ instead, with exit status 1 and a report of what was measured.`,
 				}
 				return resumeRun(c.Context(), s, f)
 			}
-			if c.Flags().Changed("blocks") && f.blocks < 1 {
-				return base.Usage(fmt.Errorf("--blocks %d: measure every path at least once; leave it out for the experiment's own number", f.blocks))
+			if err := f.some(c); err != nil {
+				return err
 			}
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
@@ -198,6 +198,17 @@ instead, with exit status 1 and a report of what was measured.`,
 		c.MarkFlagsMutuallyExclusive("resume", known)
 	}
 	return c
+}
+
+// some refuses no blocks, and tests of no time: 0 stands for the experiment's own.
+func (f runFlags) some(c *cobra.Command) error {
+	if c.Flags().Changed("blocks") && f.blocks < 1 {
+		return base.Usage(fmt.Errorf("--blocks %d: measure every path at least once; leave it out for the experiment's own number", f.blocks))
+	}
+	if c.Flags().Changed("duration") && f.duration <= 0 {
+		return base.Usage(errors.New("--duration 0: nothing is measured in no time; leave it out for the experiment's own"))
+	}
+	return nil
 }
 
 // errNoSamples says that there is nothing to be put into a database.

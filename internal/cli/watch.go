@@ -118,6 +118,9 @@ docs/watch.md has the details.`,
 			if wrong != nil {
 				return wrong
 			}
+			if err := f.run.some(c); err != nil {
+				return err
+			}
 			return f.watch(c.Context(), s, args[0])
 		},
 	}

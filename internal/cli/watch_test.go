@@ -138,6 +138,7 @@ func TestWatchesThatCannotBe(t *testing.T) {
 		{[]string{"127.0.0.1", "--token-file", "/nowhere"}, base.ExitUsage, "token"},
 		{[]string{"127.0.0.1", "--quick"}, base.ExitUsage, "--quick has no meaning for a host"},
 		{[]string{"aa-null", "--only", "rr"}, base.ExitUsage, "--only has no meaning for an experiment"},
+		{[]string{"aa-null", "--blocks", "0"}, base.ExitUsage, "--blocks 0"},
 		{[]string{"nowhere.yaml"}, base.ExitUsage, "nowhere.yaml"},
 		{nil, base.ExitUsage, "HOST|EXPERIMENT"},
 	} {
