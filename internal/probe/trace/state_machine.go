@@ -198,9 +198,9 @@ func (m *machine) facts(v6 bool) []string {
 	}
 	switch {
 	case m.last == 0 && m.highest == 0:
-		facts = append(facts, fmt.Sprintf("no hop answered any of %d probes", len(m.probes)))
+		facts = append(facts, fmt.Sprintf("no hop answered any of %d probes within %v", len(m.probes), m.timeout))
 	case m.last == 0:
-		facts = append(facts, fmt.Sprintf("the destination did not answer; the last hop that did was %d of %d probed", m.highest, m.opened))
+		facts = append(facts, fmt.Sprintf("the destination did not answer within %v, the timeout; the last hop that did was %d of %d probed", m.timeout, m.highest, m.opened))
 	case m.hops[m.last-1].answer.verdict == rejected:
 		facts = append(facts, "the destination was not reached")
 	}

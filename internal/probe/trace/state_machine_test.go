@@ -179,3 +179,14 @@ func TestPlanRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Who reads that nothing answered reads how long that was waited for: the path may be longer.
+func TestFactsSayTheTimeout(t *testing.T) {
+	for highest, want := range []string{"within 1.5s", "did not answer within 1.5s, the timeout"} {
+		m := newMachine(3, 1500*time.Millisecond)
+		m.opened, m.highest = 3, highest
+		if facts := m.facts(false); len(facts) != 1 || !strings.Contains(facts[0], want) {
+			t.Errorf("%q, want %q", facts, want)
+		}
+	}
+}
