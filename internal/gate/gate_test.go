@@ -487,7 +487,13 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "a pair failed", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), fatal: "pairs", says: "1 of 2 pairs returned a result; c2 to s1: reset"},
 		{name: "a pair failed, as one may", spec: mayLack, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), warn: "pairs", says: "at least 1 must"},
 		{name: "a pair was reset, as one may be missing", spec: mayLack, limits: two, change: pairs(func(p *measurement.Pair) { p.Error, p.Failure = "reset", "vanished" }), fatal: "pairs!"},
-		{name: "a pair carried nothing", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = nil }), fatal: "pairs!", says: "no byte was confirmed in the measured time for c2 to s1"},
+		{name: "a pair carried nothing", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = nil }), fatal: "pairs!", says: "nothing was confirmed in the measured time for c2 to s1"},
+		{name: "a pair carried nothing on full CPUs", spec: tcp, limits: gate.Limits{Pairs: 2, BusyWarns: true}, change: func(o *measurement.Outcome) {
+			o.Source.CPUBusy = 1
+			pairs(func(p *measurement.Pair) { p.Metrics = nil })(o)
+		}, fatal: "pairs", warn: "cpu"},
+		{name: "a pair lost all packets", spec: udp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = measurement.Metrics{"loss_fraction": 1} }), fatal: "pairs!", says: "nothing was confirmed in the measured time for c2 to s1"},
+		{name: "a pair lost many packets", spec: udp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = measurement.Metrics{"loss_fraction": 0.9} })},
 		{name: "a pair was cut short", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Throughput = nil }), fatal: "pairs", says: "too short for c2 to s1"},
 		{name: "a pair without round-trip times", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.RTT = nil }), warn: "pairs", says: "sample for c2 to s1"},
 		{name: "too much of two pairs", spec: tcp, limits: gate.Limits{Pairs: 2, Limits: testbed.Limits{SourceEgressBitsPerSecond: 10e6}}, change: pairs(func(*measurement.Pair) {}), warn: "possible", says: "cap, times the pairs, of 2e+07 bit/s"},

@@ -34,6 +34,9 @@ func (j *judge) pairs(testErr error) {
 		}
 		good++
 		if j.spec.Kind != measurement.TCP {
+			if max(p.Metrics["loss_fraction"], p.Metrics["failed_connections_fraction"]) >= 1 {
+				empty = append(empty, name)
+			}
 			continue
 		}
 		if p.Metrics["goodput_bits_per_second"] <= 0 {
@@ -57,7 +60,7 @@ func (j *judge) pairs(testErr error) {
 		j.missingUnless(lacking <= j.spec.MissingPairs, "pairs", f)
 	}
 	if len(empty) > 0 {
-		j.broken("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
+		j.either(j.spec.Kind != measurement.TCP || j.spare(), "pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
 	}
 	if len(short) > 0 && j.spec.Tool == measurement.Native {
 		j.missing("pairs", measurement.Finding{Code: measurement.FoundPairsCutShort, Pairs: short})

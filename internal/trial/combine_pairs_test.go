@@ -216,7 +216,7 @@ func TestPairGates(t *testing.T) {
 		"one was reset":                       {func(b []brought) { b[1].err = syscall.ECONNRESET }, "the path failed 1 of 3 pairs", measurement.Gate{Broken: true}},
 		"two failed, one of them by the path": {func(b []brought) { b[1].err, b[2].err = syscall.ECONNRESET, errors.New("burnt") }, "1 of 3 pairs", measurement.Gate{}},
 		"one empty": {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome },
-			"no byte was confirmed in the measured time for c3 to s", measurement.Gate{Broken: true}},
+			"nothing was confirmed in the measured time for c3 to s", measurement.Gate{Broken: true}},
 		"above rates": {func(b []brought) { b[0] = steadyPair(1e8, 0) }, "times the pairs", measurement.Gate{Passed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,7 +97,7 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("the path failed %d of %d pairs; %s", f.Count, f.Of, firstPairs(f.Pairs, "; "))
 	},
 	measurement.FoundPairsWithoutBytes: func(f finding) string {
-		return "no byte was confirmed in the measured time for " + firstPairs(f.Pairs, ", ")
+		return "nothing was confirmed in the measured time for " + firstPairs(f.Pairs, ", ")
 	},
 	measurement.FoundPairsCutShort: func(f finding) string {
 		return "the count over time is missing or too short for " + firstPairs(f.Pairs, ", ")
