@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -439,6 +440,7 @@ func hostsOf(ends []measurement.End, times []span) measurement.End {
 	done, onHost := make([]bool, len(ends)), hostIndex(ends)
 	for i := range ends {
 		out.DropsCounted = out.DropsCounted && ends[i].DropsCounted
+		out.Clock = worst(out.Clock, ends[i].Clock)
 		if done[i] {
 			continue
 		}
@@ -467,6 +469,23 @@ func hostsOf(ends []measurement.End, times []span) measurement.End {
 		out.CPUBusy, out.SoftIRQ, out.BusiestCPU = max(out.CPUBusy, host.CPUBusy), max(out.SoftIRQ, host.SoftIRQ), max(out.BusiestCPU, host.BusiestCPU)
 	}
 	return out
+}
+
+// worst is the furthest and the least known of two clocks in one, each of which may not be
+// known.
+func worst(a, b *measurement.Clock) *measurement.Clock {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	out := *a
+	if math.Abs(float64(b.Offset)) > math.Abs(float64(a.Offset)) {
+		out.Offset = b.Offset
+	}
+	if math.Abs(b.DriftPPM) > math.Abs(a.DriftPPM) {
+		out.DriftPPM = b.DriftPPM
+	}
+	out.Uncertainty, out.Steps = max(a.Uncertainty, b.Uncertainty), max(a.Steps, b.Steps)
+	return &out
 }
 
 // oneHost is what several ends saw of the host that they share. Each counts the

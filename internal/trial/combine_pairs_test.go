@@ -110,7 +110,7 @@ func TestCombineFiles(t *testing.T) {
 			Started:    begin.Add(later),
 			Metrics:    measurement.Metrics{"goodput_bits_per_second": 8000, "transfer_seconds": 1, "file_bytes": 1000},
 			Throughput: &measurement.Bins{Width: 0.5, Bytes: []float64{500, 500}},
-			Source:     measurement.End{Host: "a", CPUTime: 0.5, ContextSwitches: 100},
+			Source:     measurement.End{Host: "a", CPUTime: 0.5, ContextSwitches: 100, Clock: &measurement.Clock{Offset: -measurement.SecondsOf(later), Uncertainty: 0.002 - measurement.SecondsOf(later)/1000, DriftPPM: -3, Steps: 1}},
 			// Two hosts, each of which saw its own file alone.
 			Destination: measurement.End{Host: fmt.Sprint("b", later), CPUTime: 0.25, ContextSwitches: 50},
 		}
@@ -122,6 +122,9 @@ func TestCombineFiles(t *testing.T) {
 	}
 	if m := o.Metrics; o.Source.CPUTime != 1 || o.Destination.CPUTime != 0.5 || m["cpu_seconds_per_byte"] != 1.5/2000 || m["context_switches_per_second"] != 150 {
 		t.Errorf("%v, source %+v, destination %+v", m, o.Source, o.Destination)
+	}
+	if c := o.Source.Clock; c == nil || *c != (measurement.Clock{Offset: -1, Uncertainty: 0.002, DriftPPM: -3, Steps: 1}) || o.Destination.Clock != nil {
+		t.Errorf("clocks of the sources: %+v, of the destinations: %+v", c, o.Destination.Clock)
 	}
 	if b := o.Throughput.Bytes; !slices.Equal(b, []float64{500, 500, 500, 500}) {
 		t.Errorf("throughput %v", b)
