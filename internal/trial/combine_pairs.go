@@ -438,6 +438,7 @@ type span struct{ from, to float64 }
 func hostsOf(ends []measurement.End, times []span) measurement.End {
 	out := measurement.End{Host: ends[0].Host, HostID: ends[0].HostID, NetworkID: ends[0].NetworkID, Environment: ends[0].Environment, ReceivedTTL: ends[0].ReceivedTTL, DropsCounted: true}
 	done, onHost := make([]bool, len(ends)), hostIndex(ends)
+	links := true // the speeds of all are known
 	for i := range ends {
 		out.DropsCounted = out.DropsCounted && ends[i].DropsCounted
 		out.Clock = worst(out.Clock, ends[i].Clock)
@@ -461,12 +462,17 @@ func hostsOf(ends []measurement.End, times []span) measurement.End {
 		}
 		host := oneHost(same)
 		out.CPUs += host.CPUs
+		out.LinkBitsPerSecond += host.LinkBitsPerSecond
+		links = links && host.LinkBitsPerSecond > 0
 		out.CPUTime += host.CPUTime
 		out.ContextSwitches += host.ContextSwitches
 		out.SoftnetSqueezes += host.SoftnetSqueezes
 		out.Drops = append(out.Drops, host.Drops...)
 		out.Steal, out.Standstill = max(out.Steal, host.Steal), max(out.Standstill, host.Standstill)
 		out.CPUBusy, out.SoftIRQ, out.BusiestCPU = max(out.CPUBusy, host.CPUBusy), max(out.SoftIRQ, host.SoftIRQ), max(out.BusiestCPU, host.BusiestCPU)
+	}
+	if !links {
+		out.LinkBitsPerSecond = 0
 	}
 	return out
 }
@@ -491,7 +497,7 @@ func worst(a, b *measurement.Clock) *measurement.Clock {
 // oneHost is what several ends saw of the host that they share. Each counts the
 // packets lost in its own network namespace, and all of them those of the host.
 func oneHost(ends []measurement.End) measurement.End {
-	out := measurement.End{CPUs: ends[0].CPUs}
+	out := measurement.End{CPUs: ends[0].CPUs, LinkBitsPerSecond: ends[0].LinkBitsPerSecond}
 	n := float64(len(ends))
 	for _, e := range ends {
 		out.CPUTime += e.CPUTime / measurement.Seconds(n)

@@ -102,6 +102,18 @@ func TestCombineBothDirections(t *testing.T) {
 	}
 }
 
+// What the pairs carry together, the links of their machines bound together, where all are
+// known.
+func TestLinksOfHosts(t *testing.T) {
+	ends := []measurement.End{{HostID: "a", LinkBitsPerSecond: 1e9}, {HostID: "b", LinkBitsPerSecond: 10e9}, {HostID: "a", LinkBitsPerSecond: 1e9}}
+	if got := hostsOf(ends, nil).LinkBitsPerSecond; got != 11e9 {
+		t.Errorf("links of two machines are %g bit/s together", got)
+	}
+	if got := hostsOf(append(ends, measurement.End{HostID: "c"}), nil).LinkBitsPerSecond; got != 0 {
+		t.Errorf("links of machines of which one does not tell are %g bit/s together", got)
+	}
+}
+
 // Files of 1000 bytes, the second of which had the path for itself after the first: both
 // took as long as they would together.
 func TestCombineFiles(t *testing.T) {
