@@ -191,8 +191,7 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 		hello := make([]byte, length)
 		PutHeader(hello, l.Ready.Cookie, Hello)
 		binary.BigEndian.PutUint32(hello[SequenceOffset:], l.Ready.UDPFlow)
-		// Whatever it says, the next one may pass; if none does, time is up.
-		_, _ = conn.Write(hello)
+		sendHello(conn, hello)
 		for next := time.Now().Add(helloEvery); !w.Readable() && time.Now().Before(next); {
 			thread.Sleep(pollEvery)
 		}
@@ -203,6 +202,16 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 	}
 	reached.Client = session.InOwnZone(reached.Client, conn.LocalAddr())
 	return conn, reached, nil
+}
+
+// sendHello sends one of the first packets. What a router or a host answered to the one before,
+// which was larger, is an error of the next write, and nothing leaves: without a second write
+// the smaller ones never would. Whatever that says, the next one may pass; if none does, time
+// is up.
+func sendHello(conn *sockets.Conn, hello []byte) {
+	if _, err := conn.Write(hello); err != nil {
+		_, _ = conn.Write(hello)
+	}
 }
 
 // fixedPort is a further reason why UDP may not get through.
