@@ -192,14 +192,14 @@ func (t *test) limit(forward, most int, device string, deviceMTU int) (limit, fa
 	}
 	const depends = "TCP depends on a clamped MSS or on probing (RFC 4821)"
 	if len(t.tooBig) == 0 {
-		return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish without an ICMP message; %s", forward, depends)
+		return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish, and no ICMP message says that they are too big; %s", forward, depends)
 	}
 	e := slices.MinFunc(t.tooBig, func(a, b sockets.PathError) int { return cmp.Compare(a.MTU, b.MTU) })
 	if e.MTU == 0 { // as old ones do (RFC 1191, section 5)
 		return measurement.MTURouter, fmt.Sprintf("the router %s said that packets of more than %d bytes are too big for it, and not what its next link carries", e.From, forward)
 	}
 	if e.MTU > forward { // what is behind it says nothing
-		return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish without an ICMP message, up to the %d that the router %s said its next link carries; %s", forward, e.MTU, e.From, depends)
+		return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish, up to the %d that the router %s said its next link carries, and no ICMP message says that they are too big; %s", forward, e.MTU, e.From, depends)
 	}
 	return measurement.MTURouter, fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)
 }

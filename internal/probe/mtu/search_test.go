@@ -70,7 +70,7 @@ func TestLimit(t *testing.T) {
 		tooBig      []sockets.PathError
 		limit, fact string
 	}{
-		{nil, measurement.MTUBlackHole, "vanish without an ICMP message; TCP"},
+		{nil, measurement.MTUBlackHole, "vanish, and no ICMP message says that they are too big; TCP"},
 		{says(1400), measurement.MTURouter, "said that its next link carries 1400 bytes"},
 		{says(1450, 1400), measurement.MTURouter, "carries 1400 bytes"},
 		{says(1450), measurement.MTUBlackHole, "up to the 1450 that the router 10.0.0.1 said"},
