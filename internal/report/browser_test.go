@@ -57,6 +57,7 @@ type measured struct {
 	Scroll     int      `json:"scroll"`      // of the document
 	Wide       []string `json:"wide"`        // elements that reach beyond the window and do not scroll
 	Cut        []string `json:"cut"`         // elements whose content is wider than they are
+	Torn       []string `json:"torn"`        // short words of labels that are broken over lines
 	Smallest   float64  `json:"smallest"`    // height of letters of the smallest text of a picture, CSS pixels
 	Background string   `json:"background"`  // colour of the page
 	Columns    string   `json:"shownColumn"` // which plot of costs is shown
@@ -78,11 +79,18 @@ addEventListener("load", () => {
     const s = getComputedStyle(e);
     if (e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && s.display != "inline" && s.textOverflow != "ellipsis" && !e.closest("svg, thead")) cut.push(e.tagName + "." + (e.getAttribute("class") || "") + " " + e.scrollWidth + " in " + e.clientWidth);
   }
+  const torn = [];
+  for (const label of document.querySelectorAll(".result .label")) for (const text of [...label.childNodes, ...[...label.children].flatMap(c => [...c.childNodes])].filter(n => n.nodeType == 3))
+    for (const word of text.data.matchAll(/\S+/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index); range.setEnd(text, word.index + word[0].length);
+      if (word[0].length < 16 && new Set([...range.getClientRects()].map(r => r.top)).size > 1) torn.push(word[0]);
+    }
   let smallest = 1e9;
   for (const e of document.querySelectorAll("svg text")) if (e.getBoundingClientRect().width > 0)
     smallest = Math.min(smallest, parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a);
   const shown = q => getComputedStyle(document.querySelector(q)).display != "none";
-  parent.postMessage(JSON.stringify({width: innerWidth, scroll: root.scrollWidth, wide: wide.slice(0, 5), cut: cut.slice(0, 5), smallest,
+  parent.postMessage(JSON.stringify({width: innerWidth, scroll: root.scrollWidth, wide: wide.slice(0, 5), cut: cut.slice(0, 5), torn: torn.slice(0, 5), smallest,
     background: getComputedStyle(document.body).backgroundColor, shownColumn: document.querySelector("#costs") ? (shown("figure.wide") ? "wide" : "") + (shown("figure.narrow") ? "narrow" : "") : ""}), "*");
 });
 </script>`
@@ -132,7 +140,11 @@ func TestBrowserLayout(t *testing.T) {
 	pages := map[string]*result.Result{"fixture": reporttest.Run(t, 10), "long names": long, "empty": {}, "watched hops": reporttest.Watched(t)}
 	for name, r := range pages {
 		t.Run(name, func(t *testing.T) {
-			for width, m := range measurePage(t, htmlText(t, r), []int{360, 390, 700, 768, 1024, 1100, 1280, 1600}) {
+			page := bytes.ReplaceAll(htmlText(t, r), []byte(`class="verdict v-costs">costs`), []byte(`class="verdict v-open">not resolved, needs ≈ 120 to 250 blocks: the longest of all verdicts`))
+			for width, m := range measurePage(t, page, []int{360, 390, 700, 768, 1024, 1100, 1280, 1600}) {
+				if len(m.Torn) > 0 {
+					t.Errorf("in a window of %d, broken over lines are %q", m.Width, m.Torn)
+				}
 				if m.Scroll > m.Width || len(m.Wide) > 0 {
 					t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)
 				}
