@@ -53,8 +53,8 @@ func (e exposition) series(all []watch.Status) {
 	level := e.gauge("hopbench_watch_level", "The level that is in force.", ofSeries...)
 	learning := e.gauge("hopbench_watch_learning_samples_missing", "Samples that the reference lacks, or that after a change; 0 once it is there.", ofSeries...)
 	changes := e.counter("hopbench_watch_level_changes_total", "How often the level changed.", ofSeries...)
-	limit := e.gauge("hopbench_watch_limit", "Three values in a row beyond it are a change of level.", ofSide...)
-	smallest := e.gauge("hopbench_watch_smallest_effect", "The smallest change of level that is found within three rounds in four of five cases.", ofSide...)
+	limit := e.gauge("hopbench_watch_limit", "Three values in a row beyond it, or more where single ones often are, are a change of level.", ofSide...)
+	smallest := e.gauge("hopbench_watch_smallest_effect", "The smallest change of level that is found within three rounds, or as many as that takes, in four of five cases.", ofSide...)
 	ofBlocks := e.gauge("hopbench_watch_smallest_block_effect", "The smallest change of level that the medians of blocks show, of a day of rounds usually.", ofSide...)
 	for _, one := range all {
 		last(one.Last, one.Path, one.Baseline, one.Test, one.Metric)

@@ -119,11 +119,11 @@ func (t *Trend) add(at time.Time, value float64, l *watch.Limits) {
 
 // say words how a series stands.
 func (t *Trend) say(s watch.Status) {
-	value, smallest := words.WatchedValue(s.Series, s.Last), words.None
+	value, smallest, run := words.WatchedValue(s.Series, s.Last), words.None, 0
 	if s.Limits != nil {
-		value, smallest = words.WatchedValue(s.Series, s.Limits.Level), words.SmallestChanges(s.Series, *s.Limits)
+		value, smallest, run = words.WatchedValue(s.Series, s.Limits.Level), words.SmallestChanges(s.Series, *s.Limits), s.Limits.InARow()
 	}
-	t.Caption = words.TrendCaption(value, smallest, s.Missing)
+	t.Caption = words.TrendCaption(value, smallest, run, s.Missing)
 }
 
 // Spark draws the newest of a trend in so many characters, each the median of as many

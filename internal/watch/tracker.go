@@ -197,7 +197,7 @@ func limitsOf(d *detect.Detector) *Limits {
 	if !ok {
 		return nil
 	}
-	return &Limits{Level: l.Level, Low: l.Low, High: l.High, SmallestDrop: l.SmallestDrop, SmallestRise: l.SmallestRise, Block: l.Block, BlockDrop: l.SlowDrop, BlockRise: l.SlowRise, Samples: l.Samples}
+	return &Limits{Level: l.Level, Low: l.Low, High: l.High, SmallestDrop: l.SmallestDrop, SmallestRise: l.SmallestRise, Block: l.Block, BlockDrop: l.SlowDrop, BlockRise: l.SlowRise, Samples: l.Samples, Run: l.Run}
 }
 
 // Series are those that were seen, in the order in which they were first.

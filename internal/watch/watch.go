@@ -4,6 +4,7 @@
 package watch
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -174,7 +175,13 @@ type Limits struct {
 	BlockDrop float64 `json:"block_drop,omitempty"`
 	BlockRise float64 `json:"block_rise,omitempty"`
 	Samples   int     `json:"samples"`
+	// Run is how many samples in a row beyond a limit are a change; 0, of an older version,
+	// is detect.Run.
+	Run int `json:"run_samples,omitempty"`
 }
+
+// InARow is how many samples in a row beyond a limit are a change.
+func (l Limits) InARow() int { return cmp.Or(l.Run, detect.Run) }
 
 // Status is how a series stands.
 type Status struct {

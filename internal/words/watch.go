@@ -134,7 +134,7 @@ func WatchEvent(e watch.Event) string {
 		return watchRound(*e.Of)
 	case watch.Learned:
 		s, l := *e.Series, *e.Limits
-		return fmt.Sprintf("%s: learned from %s: %s; smallest change found within 3: %s", WatchedSeries(s), quantity.Count(l.Samples, "sample"), WatchedValue(s, l.Level), SmallestChanges(s, l))
+		return fmt.Sprintf("%s: learned from %s: %s; smallest change found within %d: %s", WatchedSeries(s), quantity.Count(l.Samples, "sample"), WatchedValue(s, l.Level), l.InARow(), SmallestChanges(s, l))
 	case watch.LevelChanged:
 		return fmt.Sprintf("CHANGED %s: %s → %s (%s)", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Before), WatchedValue(*e.Series, e.Now), watchedChange(*e.Series, e.Before, e.Now-e.Before))
 	case watch.LevelBack:
@@ -199,9 +199,9 @@ func TrendDescription(label string, samples, changes int) string {
 	return fmt.Sprintf("%s over time: %s, %s; the band is between the limits", label, quantity.Count(samples, "sample"), quantity.Count(changes, "change"))
 }
 
-// TrendCaption is how a series stands. While its first reference is learned, value is the newest,
-// and smallest None.
-func TrendCaption(value, smallest string, missing int) string {
+// TrendCaption is how a series stands, in which so many samples in a row are a change. While its
+// first reference is learned, value is the newest, and smallest None.
+func TrendCaption(value, smallest string, run, missing int) string {
 	state := "steady"
 	if missing > 0 {
 		state = "learning, " + quantity.Count(missing, "sample") + " to come"
@@ -209,10 +209,10 @@ func TrendCaption(value, smallest string, missing int) string {
 	if smallest == None {
 		return fmt.Sprintf("Newest %s; %s.", value, state)
 	}
-	return fmt.Sprintf("Level %s; smallest change found within 3 samples: %s; %s.", value, smallest, state)
+	return fmt.Sprintf("Level %s; smallest change found within %d samples: %s; %s.", value, run, smallest, state)
 }
 
 // WatchLimits explains the limits of a watch.
 func WatchLimits(stated string) string {
-	return "A change is three samples in a row beyond a limit. The limits follow from the noise of each series and allow " + stated + "."
+	return "A change is three samples in a row beyond a limit, or more of a series of which single ones are often beyond it. The limits follow from the noise of each series and allow " + stated + "."
 }

@@ -44,7 +44,8 @@ func TestWatchWords(t *testing.T) {
 		{SmallestChanges(watchedLoss, watch.Limits{Level: 0, SmallestDrop: math.MaxFloat64, SmallestRise: 0.005}), "+0.50 points"},
 		{FalseAlarms(0.25), "at most one false alarm in 4 years on average, all series together"},
 		{FalseAlarms(3), "at most 3 false alarms a year on average, all series together"},
-		{TrendCaption("1 ms", None, 5), "Newest 1 ms; learning, 5 samples to come."},
+		{TrendCaption("1 ms", "+1 %", 4, 0), "Level 1 ms; smallest change found within 4 samples: +1 %; steady."},
+		{TrendCaption("1 ms", None, 3, 5), "Newest 1 ms; learning, 5 samples to come."},
 		{watchFailure(&watch.Failure{Findings: []measurement.Finding{{Code: measurement.FoundText, Text: "why", Fatal: true}}}), "why"},
 		{WatchMoment(time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))), "2026-01-02 03:04:05 +0100"},
 	} {

@@ -1,7 +1,7 @@
 // Package detect finds changes of the level of one series of measurements that goes on for
 // months: round trips, rates, shares. It is statistics of numbers alone.
 //
-// A change is announced when Run samples in a row lie beyond a limit on the same side of
+// A change is announced when Run samples in a row, or more, lie beyond a limit on the same side of
 // the level: the runs rule of control charts (Western Electric, Statistical Quality Control
 // Handbook, 1956), whose limit is here taken from the series itself. Of all Run samples in a
 // row that lie in the reference the nearest to the level is the statistic: single outliers
@@ -25,8 +25,13 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 )
 
-// Run is how many samples in a row must lie beyond a limit.
-const Run = 3
+// Run is how many samples in a row must lie beyond a limit at least. Where single ones lie
+// beyond it so often that three in a row would come by chance more often than false alarms
+// may, as where there is a sample every minute, it is more, up to mostRun.
+const (
+	Run     = 3
+	mostRun = 12
+)
 
 // Constants of the limits; TestAYearWithoutChange says what they bring.
 const (
@@ -36,6 +41,7 @@ const (
 	tailShare  = 25   // one of so many, between
 	confidence = 2.3  // standard errors by which the mean excess counts more
 	care       = 5    // by which the tail is asked for fewer false alarms than are stated
+	tolerated  = 2    // times the false alarms that single outliers may bring before a run is longer
 	refitShare = 64   // limits are worked out anew after one of so many samples is new
 	chance     = 0.8  // of the smallest effect to be found in Run samples
 	leastDays  = 7    // blocks that one is compared with, at least: all days of a week
@@ -99,6 +105,8 @@ type Limits struct {
 	SlowDrop, SlowRise float64
 	// Block is how many samples a block has.
 	Block int
+	// Run is how many samples in a row beyond a limit are a change.
+	Run int
 	// Samples are those of the reference.
 	Samples int
 }
@@ -115,7 +123,7 @@ type Finding struct {
 type Detector struct {
 	o     Options
 	chart chart
-	// last are the newest values, at most Run.
+	// last are the newest values, at most mostRun.
 	last []float64
 	// after are the values since a change, until they make a new reference; nil otherwise.
 	// sorted are the same by size: sorting them for each sample takes minutes of a watch that
@@ -160,7 +168,7 @@ func (d *Detector) Limits() (Limits, bool) {
 		return Limits{}, false
 	}
 	c := d.chart
-	if len(d.after) >= Run {
+	if d.after != nil {
 		c.level, c.values = statistics.MedianOfSorted(d.sorted), d.after
 	}
 	return d.inUnits(c), true
@@ -173,7 +181,7 @@ func (d *Detector) Add(value, least float64) Finding {
 	if !(math.Abs(x) < 1e100) { // nothing that anybody measured
 		return Finding{}
 	}
-	if d.last = append(d.last, x); len(d.last) > Run {
+	if d.last = append(d.last, x); len(d.last) > mostRun {
 		d.last = d.last[1:]
 	}
 	if !d.chart.fitted {
@@ -253,11 +261,13 @@ func (d *Detector) dailyNoise() (mean, spread float64, ok bool) {
 // change begins the time after a change.
 func (d *Detector) change(before float64) Finding {
 	// The samples before the last of the run are no part of the old level.
-	if n := len(d.chart.values); d.after == nil && n >= Run-1 {
-		d.chart.values = d.chart.values[:n-(Run-1)]
+	run := d.chart.run
+	if n := len(d.chart.values); d.after == nil && n >= run-1 {
+		d.chart.values = d.chart.values[:n-(run-1)]
 	}
-	d.after, d.sorted, d.today = slices.Clone(d.last), slices.Sorted(slices.Values(d.last)), 0
-	return Finding{Kind: Changed, Before: d.o.unit(before), Now: d.o.unit(statistics.Median(d.last))}
+	d.after = slices.Clone(d.last[len(d.last)-run:])
+	d.sorted, d.today = slices.Sorted(slices.Values(d.after)), 0
+	return Finding{Kind: Changed, Before: d.o.unit(before), Now: d.o.unit(statistics.MedianOfSorted(d.sorted))}
 }
 
 // afterChange takes a sample while the level since a change is being learned.
@@ -269,10 +279,10 @@ func (d *Detector) afterChange(x, least float64) Finding {
 	at, _ := slices.BinarySearch(d.sorted, x)
 	d.sorted = slices.Insert(d.sorted, at, x)
 	switch {
-	case len(d.after) >= 2*Run && d.chart.near(d.last):
+	case len(d.after) >= 2*d.chart.run && d.chart.near(d.last):
 		d.after, d.sorted = nil, nil
-		return Finding{Kind: Back, Before: d.o.unit(level), Now: d.o.unit(statistics.Median(d.last))}
-	case len(d.after) >= 2*Run && moved.beyond(d.last, 1.5):
+		return Finding{Kind: Back, Before: d.o.unit(level), Now: d.o.unit(statistics.Median(d.last[len(d.last)-d.chart.run:]))}
+	case len(d.after) >= 2*d.chart.run && moved.beyond(d.last, 1.5):
 		return d.change(level)
 	case len(d.after) < d.o.Learn:
 		return Finding{}
@@ -304,7 +314,7 @@ func (o Options) unit(x float64) float64 {
 
 func (d *Detector) inUnits(c chart) Limits {
 	at := func(x float64) float64 { return finite(d.o.unit(x)) }
-	l := Limits{Level: at(c.level), Low: at(c.level - c.down.limit), High: at(c.level + c.up.limit), Samples: len(c.values), Block: d.o.Learn}
+	l := Limits{Level: at(c.level), Low: at(c.level - c.down.limit), High: at(c.level + c.up.limit), Run: c.run, Samples: len(c.values), Block: d.o.Learn}
 	if d.o.Scale == Ratio {
 		l.Low = max(l.Low, 0)
 	}
@@ -326,6 +336,7 @@ type chart struct {
 	values   []float64 // of the reference, in the order of time
 	level    float64
 	up, down side
+	run      int // samples in a row beyond a limit that are a change
 	fitted   bool
 	fresh    int // values since the last fit
 }
@@ -354,21 +365,43 @@ func (c *chart) refit(o Options, least float64) {
 func (c *chart) fit(o Options, least float64) {
 	c.fresh, c.fitted = 0, true
 	c.level = statistics.Median(c.values)
-	n := len(c.values) - Run + 1
-	if n < 1 {
-		n = 0
+	floor := o.floor(c.level, least)
+	c.run = Run
+	for c.fitRun(o, floor); c.run < mostRun && c.byChance(o); c.fitRun(o, floor) {
+		c.run++
 	}
+}
+
+// fitRun works the limits out for runs of so many samples.
+func (c *chart) fitRun(o Options, floor sides) {
+	n := max(len(c.values)-c.run+1, 0)
 	up, down := make([]float64, n), make([]float64, n)
 	for i := range n {
-		run := c.values[i : i+Run]
+		run := c.values[i : i+c.run]
 		up[i], down[i] = slices.Min(run)-c.level, c.level-slices.Max(run)
 	}
 	// Half of the false alarms may be on either side.
 	p := o.FalseAlarmsPerYear / o.SamplesPerYear / 2 / care
 	c.up, c.down = sideOf(up, p), sideOf(down, p)
-	floor := o.floor(c.level, least)
 	c.up.atLeast(floor.up)
 	c.down.atLeast(floor.down)
+}
+
+// byChance says that single samples lie beyond a limit so often that as many in a row as are a
+// change come by chance, of samples that do not depend on each other, more often than false
+// alarms may: what the largest runs of the reference do not show, where there were none.
+func (c *chart) byChance(o Options) bool {
+	var up, down float64
+	for _, v := range c.values {
+		switch {
+		case v > c.level+c.up.limit:
+			up++
+		case v < c.level-c.down.limit:
+			down++
+		}
+	}
+	share := math.Max(up, down) / float64(len(c.values))
+	return math.Pow(share, float64(c.run))*o.SamplesPerYear > tolerated*o.FalseAlarmsPerYear
 }
 
 // floor is how near a limit may be to a level, all on the scale that is judged: what matters,
@@ -430,12 +463,22 @@ func (s *side) atLeast(floor float64) {
 	}
 }
 
-// beyond says that a run lies beyond a limit, taken so many times, on one side.
-func (c *chart) beyond(run []float64, times float64) bool {
-	return len(run) == Run && (slices.Min(run) > c.level+times*c.up.limit || slices.Max(run) < c.level-times*c.down.limit)
+// newest are as many of the newest values as make a run; false where there are fewer.
+func (c *chart) newest(last []float64) (run []float64, ok bool) {
+	if len(last) < c.run {
+		return nil, false
+	}
+	return last[len(last)-c.run:], true
 }
 
-// near says that a run lies within half of the limits.
-func (c *chart) near(run []float64) bool {
-	return len(run) == Run && slices.Max(run) <= c.level+c.up.limit/2 && slices.Min(run) >= c.level-c.down.limit/2
+// beyond says that the newest values lie beyond a limit, taken so many times, on one side.
+func (c *chart) beyond(last []float64, times float64) bool {
+	run, ok := c.newest(last)
+	return ok && (slices.Min(run) > c.level+times*c.up.limit || slices.Max(run) < c.level-times*c.down.limit)
+}
+
+// near says that the newest values lie within half of the limits.
+func (c *chart) near(last []float64) bool {
+	run, ok := c.newest(last)
+	return ok && slices.Max(run) <= c.level+c.up.limit/2 && slices.Min(run) >= c.level-c.down.limit/2
 }

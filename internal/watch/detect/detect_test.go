@@ -39,6 +39,41 @@ func TestOutliersAreNoChange(t *testing.T) {
 	}
 }
 
+// Where single samples are often beyond a limit, three in a row come by chance: a change takes
+// more of them, as many as are stated.
+func TestFrequentOutliersTakeALongerRun(t *testing.T) {
+	for _, c := range []struct {
+		perDay, every, run int
+	}{{96, 0, 3}, {96, 200, 3}, {96, 33, 4}, {1440, 200, 3}, {1440, 33, 5}, {8640, 33, 5}} {
+		o := plain
+		o.SamplesPerYear, o.Learn = float64(365*c.perDay), c.perDay
+		d, r := New(o), rand.New(rand.NewPCG(9, 9))
+		for i := range max(2*c.perDay, 2880) {
+			v := 1 + 0.02*r.NormFloat64()
+			if c.every > 0 && i%c.every == 0 {
+				v = 10
+			}
+			if f := d.Add(v, 0); f.Kind == Changed {
+				t.Fatalf("a change of what is one in %d of %d a day", c.every, c.perDay)
+			}
+		}
+		l, _ := d.Limits()
+		if l.Run != c.run || l.High > 2 {
+			t.Errorf("one in %d of %d a day: %+v, want a run of %d", c.every, c.perDay, l, c.run)
+		}
+		for i := range l.Run {
+			if f := d.Add(9, 0); (f.Kind == Changed) != (i == l.Run-1) || f.Kind == Changed && f.Now < 8.999 {
+				t.Errorf("one in %d of %d a day, %d in a row: %+v", c.every, c.perDay, i+1, f)
+			}
+		}
+		for i := range 2 * l.Run {
+			if f := d.Add(1, 0); (f.Kind == Back) != (i == l.Run-1) {
+				t.Errorf("one in %d of %d a day, %d in a row at the former level: %+v", c.every, c.perDay, i+1, f)
+			}
+		}
+	}
+}
+
 func TestWhatIsLearned(t *testing.T) {
 	d := New(plain)
 	for n := range plain.Learn {

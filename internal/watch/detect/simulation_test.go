@@ -152,7 +152,7 @@ func withoutChange(t *testing.T, every, years int) {
 }
 
 // A change of twice the smallest effect, as it is stated when it comes, is found within
-// three samples; one of twice that of days, by the end of the first whole day after it.
+// as many samples as make a run; one of twice that of days, by the end of the first whole day after it.
 func TestPlantedChanges(t *testing.T) {
 	times := testutil.Repeat(25, 200)
 	for i, f := range watched() {
@@ -171,7 +171,7 @@ func TestPlantedChanges(t *testing.T) {
 				continue // loss is nothing that could drop
 			}
 			t.Run(f.name+"/"+plant.name, func(t *testing.T) {
-				found, possible := 0, 0
+				found, possible, longer := 0, 0, 0
 				for n := range times {
 					r := rand.New(rand.NewPCG(uint64(n), uint64(1000+i)))
 					next, d := f.noise(r), New(f.options)
@@ -183,6 +183,11 @@ func TestPlantedChanges(t *testing.T) {
 					l, _ := d.Limits()
 					effect := 2 * plant.effect(l)
 					change := func(v float64) float64 { return v * (l.Level + effect) / l.Level }
+					within := plant.within
+					if within == Run {
+						within = l.Run
+						longer += min(l.Run-Run, 1)
+					}
 					if f.options.Offset > 0 {
 						change = func(v float64) float64 { return v + effect }
 					}
@@ -190,14 +195,14 @@ func TestPlantedChanges(t *testing.T) {
 						continue // a drop may be more than there is
 					}
 					possible++
-					for at := before; at < before+plant.within; at++ {
+					for at := before; at < before+within; at++ {
 						if d.Add(change(next(at)), f.least).Kind == Changed {
 							found++
 							break
 						}
 					}
 				}
-				t.Logf("%d of %d found", found, possible)
+				t.Logf("%d of %d found, %d by more than %d samples", found, possible, longer, Run)
 				if plant.up && possible < times*3/4 {
 					t.Errorf("only %d of %d could be planted", possible, times)
 				}
