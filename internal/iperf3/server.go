@@ -27,6 +27,8 @@ const (
 	turnTimeout = time.Minute
 	// endTimeout is how long after its planned end a test may still end itself.
 	endTimeout = 10 * time.Second
+	// terminateWait is how long after it was told that the server ends a client may stay.
+	terminateWait = 500 * time.Millisecond
 	// idleTimeout ends a test in which less than leastRate moves, in bytes per second,
 	// or a part of what its client asked for where that is less.
 	idleTimeout = 2 * time.Minute

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
@@ -27,6 +28,8 @@ type session struct {
 	// control is the control connection, client and local its addresses.
 	control       *net.TCPConn
 	settle        func()
+	hold          func(stop func())
+	terminated    atomic.Bool
 	client, local netip.AddrPort
 	log           *slog.Logger
 	params        params
@@ -62,9 +65,12 @@ type hello struct {
 // errVanished says that the client closed its control connection.
 var errVanished = errors.New("the client vanished")
 
+// errTerminated is of a test that this server ended when it was ended itself.
+var errTerminated = errors.New("this server was ended")
+
 func newSession(s *Server, id cookie, c *Conn, log *slog.Logger) *session {
 	return &session{
-		server: s, cookie: id, control: c.TCPConn, settle: c.Settle, log: log,
+		server: s, cookie: id, control: c.TCPConn, settle: c.Settle, hold: c.Hold, log: log,
 		client: c.RemoteAddr().(*net.TCPAddr).AddrPort(),
 		local:  c.LocalAddr().(*net.TCPAddr).AddrPort(),
 		done:   make(chan struct{}), full: make(chan struct{}),
@@ -85,11 +91,23 @@ func (t *session) serve() error {
 	}
 	defer giveBack()
 	t.settle()
+	t.hold(t.terminate)
 	err = t.phases()
 	if r := new(refusal); errors.As(err, &r) {
 		return errors.Join(err, t.refuse(r))
 	}
 	return err
+}
+
+// terminate ends the test because this server does. The client is told, so that it shows what
+// there is, and leaves; if not, its connection ends soon.
+func (t *session) terminate() {
+	if t.terminated.Swap(true) {
+		return
+	}
+	_ = t.control.SetWriteDeadline(time.Now().Add(terminateWait)) // on a closed connection the write fails, too
+	_ = writeState(t.control, serverTerminate)
+	time.AfterFunc(terminateWait, func() { _ = t.control.Close() })
 }
 
 func (t *session) phases() (err error) {
@@ -105,7 +123,12 @@ func (t *session) phases() (err error) {
 	}
 	defer giveBack()
 	ended := t.announce()
-	defer func() { ended(err) }()
+	defer func() {
+		if err != nil && t.terminated.Load() {
+			err = errTerminated
+		}
+		ended(err)
+	}()
 	if err := t.open(); err != nil {
 		return err
 	}
@@ -336,7 +359,7 @@ func (t *session) join(c *Conn) error {
 	}
 	t.mu.Unlock()
 	c.Settle()
-	c.Hold(conn.Interrupt)
+	c.Hold(t.terminate) // not the stream alone, of whose end its client would fail
 	<-t.done
 	c.Hold(nil)
 	return nil

@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -257,4 +258,49 @@ func (s *synced) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.w.Write(p)
+}
+
+// A server that ends tells its clients, which then show what there is, and does not say that they
+// left.
+func TestStockClientsOfAServerThatEnds(t *testing.T) {
+	path := servertest.NeedIPerf3(t)
+	for _, args := range []string{"-t 50", "-t 50 -R -P 2", "-t 50 -u -R"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", servertest.FreePorts(t, 1)))
+			testutil.OK(t, err)
+			var ended probe.TestEvent
+			s, err := probe.NewServer(probe.ServerOptions{OnTest: func(e probe.TestEvent) { ended = e }})
+			testutil.OK(t, err)
+			ctx, cancel := context.WithCancel(servertest.Context(t))
+			defer cancel()
+			_, port, err := net.SplitHostPort(ln.Addr().String())
+			testutil.OK(t, err)
+			cmd := exec.CommandContext(ctx, path, append(strings.Fields(args), "-c", "127.0.0.1", "-p", port, "-i", "0.2", "--forceflush")...)
+			cmd.Cancel = func() error { return nil } // the server's end ends it
+			out, err := cmd.StdoutPipe()
+			testutil.OK(t, err)
+			cmd.Stderr = cmd.Stdout
+			var all []string
+			var reading sync.WaitGroup
+			testutil.OK(t, cmd.Start())
+			reading.Go(func() {
+				defer cancel()
+				for lines := bufio.NewScanner(out); lines.Scan(); {
+					if all = append(all, lines.Text()); strings.Contains(lines.Text(), " sec ") {
+						cancel()
+					}
+				}
+			})
+			testutil.OK(t, s.Serve(ctx, ln))
+			reading.Wait()
+			_ = cmd.Wait() // it failed
+			if text := strings.Join(all, "\n"); !strings.Contains(text, "receiver\n") || !strings.Contains(text, "the server has terminated") {
+				t.Errorf("the client says\n%s", text)
+			}
+			if !ended.Ended || ended.Vanished || ended.Err == nil || !strings.Contains(ended.Err.Error(), "this server was ended") {
+				t.Errorf("the server says %+v", ended)
+			}
+		})
+	}
 }
