@@ -155,10 +155,13 @@ func (w *watch) compare(at time.Duration, moved int64) error {
 func (t *session) finish() error {
 	// A client that sends so many bytes says it is done when it has handed them
 	// to its kernel: the rest still comes, and is part of the result.
-	rest := t.params.limited() && !t.udp && t.omit == 0 && !bool(t.params.Reverse || t.params.Bidirectional)
+	rest := t.params.limited() && !t.udp && t.omit == 0 && !bool(t.params.Reverse)
 	user, system := t.usage.percent()
 	if !rest {
 		t.end(t.streams)
+	}
+	for _, s := range t.streams {
+		s.halt.Store(true)
 	}
 	if err := t.say(exchangeResults); err != nil {
 		return err
@@ -198,6 +201,9 @@ func (t *session) takeRest(far []streamResult) {
 	timer := time.NewTimer(restTimeout)
 	defer timer.Stop()
 	for i, s := range t.streams {
+		if s.sender {
+			continue
+		}
 		select {
 		case <-s.await(int64(far[i].Bytes)):
 		case <-timer.C:
@@ -207,12 +213,12 @@ func (t *session) takeRest(far []streamResult) {
 	}
 }
 
-// results are this end's. With exact, a stream ended when its last byte came.
+// results are this end's. With exact, a stream that came here ended with its last byte.
 func (t *session) results(exact bool) results {
 	ours := results{HasRetransmits: -1, Congestion: t.congestion}
 	for _, s := range t.streams {
 		end := t.ended
-		if exact {
+		if exact && !s.sender {
 			end = time.Duration(s.last.Load())
 		}
 		if s.sender {
