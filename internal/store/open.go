@@ -195,7 +195,9 @@ func (s *Store) connect(dir string) error {
 	// FULL, because a trial costs a second to measure and a sync a millisecond.
 	pragmas := []string{"busy_timeout(5000)", "synchronous(FULL)"}
 	if s.lock == nil {
-		pragmas = []string{"busy_timeout(5000)", "query_only(1)"}
+		// With a writable schema, which query_only forbids to write, SQLite opens a file
+		// that is shorter than it was, as one that was copied in part.
+		pragmas = []string{"busy_timeout(5000)", "writable_schema(1)", "query_only(1)"}
 	}
 	var err error
 	s.db, err = database(filepath.Join(dir, FileName), pragmas...)

@@ -104,6 +104,11 @@ func TestDamagedTrials(t *testing.T) {
 			}
 			testutil.OK(t, os.WriteFile(file, text, 0o644))
 		}, 0},
+		"the end of the file": {func(t *testing.T, file string) {
+			info, err := os.Stat(file)
+			testutil.OK(t, err)
+			testutil.OK(t, os.Truncate(file, info.Size()-2*4096))
+		}, 0},
 	} {
 		dir := t.TempDir()
 		s, err := store.Create(dir, head())
