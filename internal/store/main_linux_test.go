@@ -31,6 +31,7 @@ var helpers = map[string]func(dir string) error{
 	"watch":        keepRounds,
 	"fill-watch":   fillWithRounds,
 	"few-files":    fewFiles,
+	"read-large":   readLarge,
 }
 
 func TestMain(m *testing.M) {
@@ -427,5 +428,41 @@ func TestPipeInPlaceOfAFile(t *testing.T) {
 		if err := open(); err == nil || !strings.Contains(err.Error(), "is no file") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// readLarge reads a run where next to nothing can be written into temporary files.
+func readLarge(dir string) error {
+	return onDisk(os.TempDir(), 16, func() error {
+		s, err := store.Open(dir)
+		if err != nil {
+			return err
+		}
+		trials, err := s.Trials(background)
+		if err == nil && len(trials) != large {
+			err = fmt.Errorf("%d trials", len(trials))
+		}
+		return errors.Join(err, s.Close())
+	})
+}
+
+const large = 20
+
+// A run that is larger than what SQLite holds in memory is read without temporary files.
+func TestLargeRunWithoutTemporaryFiles(t *testing.T) {
+	needMounts(t)
+	dir := t.TempDir()
+	s, err := store.Create(dir, head())
+	testutil.OK(t, err)
+	for order := range large {
+		one := trial(order)
+		one.Throughput.Bytes = make([]float64, 250_000)
+		testutil.OK(t, s.Put(t.Context(), one))
+	}
+	testutil.OK(t, s.Close())
+	c := inMounts(helper(t, "read-large", dir))
+	c.Env = append(c.Env, "TMPDIR="+t.TempDir())
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

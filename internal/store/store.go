@@ -204,13 +204,29 @@ func (s *Store) SetAside(ctx context.Context, ids []string, head Head) error {
 // Trials reads every trial of the plan that was not set aside, in the order they were
 // planned.
 func (s *Store) Trials(ctx context.Context) (trials []measurement.Trial, err error) {
-	return documents[measurement.Trial](ctx, s.db, "the trials of "+s.dir, "SELECT json FROM trial WHERE order_index >= 0 ORDER BY order_index")
+	return s.ordered(ctx, "order_index >= 0")
 }
 
 // Variations reads the trials of the tests that were done again: their order is below 0,
 // as it is not that of the plan.
 func (s *Store) Variations(ctx context.Context) ([]measurement.Trial, error) {
-	return documents[measurement.Trial](ctx, s.db, "the trials of "+s.dir, "SELECT json FROM trial WHERE order_index < 0 ORDER BY order_index DESC")
+	return s.ordered(ctx, "order_index < 0")
+}
+
+// ordered reads trials. It is not SQLite that sorts them, which writes all documents into a
+// temporary file for that.
+func (s *Store) ordered(ctx context.Context, which string) ([]measurement.Trial, error) {
+	trials, err := documents[measurement.Trial](ctx, s.db, "the trials of "+s.dir, "SELECT json FROM trial WHERE "+which)
+	slices.SortStableFunc(trials, byOrder)
+	return trials, err
+}
+
+// byOrder has trials in the order of the plan, and then those away from it.
+func byOrder(a, b measurement.Trial) int {
+	if a.Order < 0 || b.Order < 0 {
+		return cmp.Compare(b.Order, a.Order)
+	}
+	return cmp.Compare(a.Order, b.Order)
 }
 
 // Readable reads the trials of the plan and then those of variations, of a damaged file
@@ -254,13 +270,7 @@ func (s *Store) oneByOne(ctx context.Context) (trials []measurement.Trial, lost 
 			return nil, 0, fmt.Errorf("read trial %s of %s: %w", id, s.dir, err)
 		}
 	}
-	// In the order of the plan, and then away from it.
-	slices.SortStableFunc(trials, func(a, b measurement.Trial) int {
-		if a.Order < 0 || b.Order < 0 {
-			return cmp.Compare(b.Order, a.Order)
-		}
-		return cmp.Compare(a.Order, b.Order)
-	})
+	slices.SortStableFunc(trials, byOrder)
 	return trials, lost, nil
 }
 
