@@ -108,7 +108,8 @@ type Expectation struct {
 	// that with which they come back.
 	ReceivedTTL int
 	ReturnedTTL int
-	// RoundTrip is how long the path's own delays keep an answer, 0 where they are not known.
+	// RoundTrip is how long the path's own delays and queues keep an answer at most, 0 where they
+	// are not known.
 	RoundTrip time.Duration
 	// HopCount is how many hops a trace must show, the destination included, where
 	// their addresses are not known; PathMTUBytes is what TCP must find.

@@ -87,7 +87,11 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 			w.Switched(switched)
 		}
 		longest := longestOf(w.Spec)
-		if path, err := pathOf(bed, w.Path); err == nil && len(path.Pairs) > 1 {
+		path, _ := pathOf(bed, w.Path)
+		if len(path.Pairs) > 0 {
+			longest += mostTraces * path.Pairs[0].Expect.RoundTrip
+		}
+		if len(path.Pairs) > 1 {
 			longest += stragglers(w.Spec, len(path.Pairs)) + time.Duration(len(path.Pairs))*gracePerPair
 		}
 		if patient, ok := bed.(testbed.Patient); ok {

@@ -132,6 +132,25 @@ func TestTestsThatTakeLong(t *testing.T) {
 	}
 }
 
+// queued is a testbed with a path whose queues hold an answer for long.
+type queued struct{ *slow }
+
+func (queued) Paths() []testbed.Path {
+	return []testbed.Path{{Name: "p", Pairs: []testbed.Pair{{Expect: testbed.Expectation{RoundTrip: 20 * time.Second}}}}}
+}
+
+// A trial waits for traces behind what the one before has left in queues.
+func TestTrialsBehindQueues(t *testing.T) {
+	for takes, counts := range map[time.Duration]bool{70 * time.Second: true, 80 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			d, err := Do(t.Context(), queued{&slow{takes: takes}}, traceOfP, nil)
+			if err != nil || (d.Err == nil) != counts {
+				t.Errorf("after %v: %v, %v", takes, err, d.Err)
+			}
+		})
+	}
+}
+
 // away is a testbed whose ends may have no connection for a while.
 type away struct{ *slow }
 

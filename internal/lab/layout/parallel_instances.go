@@ -187,10 +187,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 	}
 	behind := slices.IndexFunc(w.hops, func(h hopPlace) bool { return h.Backends > 0 })
 	for _, h := range w.hops[behind:] {
-		full := linkem.Direction{
-			RateBitsPerSecond: h.RateBitsPerSecond, QueueBytes: h.QueueBytes, InspectRateBitsPerSecond: h.InspectRateBitsPerSecond,
-		}
-		w.path.BackendRoundTrip += h.RoundTrip() + 2*full.QueueTime()
+		w.path.BackendRoundTrip += FullRoundTrip(h.Hop)
 	}
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == w.path.Balancer })
 	w.topology.Nodes[i].Functions.Balance = &filter.Balance{Address: w.path.Hops[w.filterNodes[front].hop], Backends: addresses}
@@ -206,4 +203,11 @@ func (w *pathBuilder) copyOf(endpoint string, k int) string {
 	node.Name, node.Tunnels = nodeFor(w.path.Name, fmt.Sprintf("%s.%d", endpoint, k), w.names), nil // those are of other paths
 	w.topology.Nodes = append(w.topology.Nodes, node)
 	return node.Name
+}
+
+// FullRoundTrip is how long a hop keeps an answer at most: by its delays, and by the queue of its
+// rate, full in both directions.
+func FullRoundTrip(h experiment.Hop) time.Duration {
+	full := linkem.Direction{RateBitsPerSecond: h.RateBitsPerSecond, QueueBytes: h.QueueBytes, InspectRateBitsPerSecond: h.InspectRateBitsPerSecond}
+	return h.RoundTrip() + 2*full.QueueTime()
 }

@@ -49,7 +49,9 @@ func TestRoundTripOfDelays(t *testing.T) {
 		{Type: experiment.Router, Name: "far", Impairment: experiment.Impairment{Delay: time.Second, Jitter: 100 * time.Millisecond}},
 	}
 	e := &experiment.Experiment{Paths: []experiment.Path{{Name: "p", Hops: hops}, {Name: "v", VariantOf: "p", Bypass: []string{"far"}, Hops: hops}}}
-	for path, want := range map[string]time.Duration{"p": 4200 * time.Millisecond, "v": 1400 * time.Millisecond} {
+	queue := []experiment.Hop{{Type: experiment.Router, Name: "slow", Impairment: experiment.Impairment{RateBitsPerSecond: 1e6, QueueBytes: 1e6}}}
+	e.Paths = append(e.Paths, experiment.Path{Name: "queue", Hops: queue})
+	for path, want := range map[string]time.Duration{"p": 4200 * time.Millisecond, "v": 1400 * time.Millisecond, "queue": 16 * time.Second} {
 		if got := roundTrip(e, path); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/lab/layout"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -67,13 +68,13 @@ func settleTime(e *experiment.Experiment, path string) time.Duration {
 	return longest
 }
 
-// roundTrip is how long the delays of a path that are planted keep an answer, with nearly all of
-// their jitter.
+// roundTrip is how long what is planted on a path keeps an answer: its delays, with nearly all of
+// their jitter, and its queues, which the trial before may have left full.
 func roundTrip(e *experiment.Experiment, path string) (sum time.Duration) {
 	for _, p := range e.Paths {
 		for _, h := range p.Hops {
 			if p.Name == path && !p.Bypasses(h) {
-				sum += h.RoundTrip()
+				sum += layout.FullRoundTrip(h)
 			}
 		}
 	}
