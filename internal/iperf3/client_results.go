@@ -146,9 +146,13 @@ func (t *client) addPackets(stream *StreamResult, s *stream, received streamResu
 	}
 	if s.sender && received.OmittedPackets == nil && t.omit > 0 {
 		// An iperf3 before 3.14 counts the omitted start in both, and does not
-		// say how much of it is that: this end knows what it had sent by then.
-		stream.Packets = max(stream.Packets-s.omitPacket, 0)
-		t.facts = []string{"the iperf3 server is older than 3.14: its count of lost datagrams includes those of the omitted start"}
+		// say how much of it is that: this end knows what it had sent by then. Of
+		// what was lost the same share is taken to be from then on.
+		all := stream.Packets
+		if stream.Packets = max(all-s.omitPacket, 0); all > 0 {
+			stream.Lost = int64(math.Round(float64(stream.Lost) * float64(stream.Packets) / float64(all)))
+		}
+		t.facts = []string{"the iperf3 server is older than 3.14: its loss is that of the whole test, the omitted start included"}
 	}
 }
 

@@ -69,3 +69,18 @@ func TestCopiesOfDatagrams(t *testing.T) {
 		}
 	}
 }
+
+// A server before 3.14 counts what was lost in the omitted start, too: its loss is that of all
+// datagrams.
+func TestLossOfAnOldServer(t *testing.T) {
+	test := &client{transfer: &transfer{udp: true, block: 1000, omit: time.Second, until: 3 * time.Second}}
+	sender := newStream(test.transfer, nil, 0, true)
+	sender.packets, sender.omitPacket = 3000, 1000
+	for _, lost := range []float64{0, 150, 3000} {
+		var r StreamResult
+		test.addPackets(&r, sender, streamResult{Packets: 3000, Lost: lost})
+		if r.Packets != 2000 || float64(r.Lost)/2000 != lost/3000 {
+			t.Errorf("of 3000 packets, 1000 of them omitted, %v were lost: %+v", lost, r)
+		}
+	}
+}
