@@ -44,6 +44,7 @@ func TestFlagsOfIPerf3(t *testing.T) {
 		taken[command] = " " + list + " "
 	}
 	client, server, _ := strings.Cut(ofIPerf3, "server:")
+	server += " -i/--interval=1 -V/--verbose -J/--json -4/--version4 -6/--version6 -m/--mptcp --bind-dev=lo" // of both
 	for command, list := range map[string]string{"test": client, "serve": server} {
 		for _, flag := range strings.Fields(list) {
 			flag, value, valued := strings.Cut(flag, "=")

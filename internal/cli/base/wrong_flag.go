@@ -72,6 +72,18 @@ var iperf3Flags = []foreignFlag{
 	{"use-pkcs1-padding", "", noUsers},
 }
 
+// iperf3ServerFlags are those that an iperf3 server has as well as a client, and `hopbench serve`,
+// unlike `hopbench test`, has not.
+var iperf3ServerFlags = []foreignFlag{
+	{"interval", "i", "leave it out: the client prints intervals, and hopbench serve the start and the end of each test"},
+	{"verbose", "V", "leave it out: the client has the figures of both ends"},
+	{"json", "J", "leave it out: the client has the figures of both ends; --metrics is for programs"},
+	{"version4", "4", "leave it out: with --open or a token, hopbench serve listens on both; --bind 0.0.0.0 is IPv4 alone"},
+	{"version6", "6", "leave it out: with --open or a token, hopbench serve listens on both; --bind names one address"},
+	{"mptcp", "m", "leave it out: hopbench serve uses MPTCP with the clients that ask for it"},
+	{"bind-dev", "", "use --bind with an address of that interface"},
+}
+
 // What is said of several flags.
 const (
 	noSCTP  = "not supported: hopbench tests TCP, MPTCP and UDP"
@@ -112,7 +124,11 @@ func likeIPerf3(c *cobra.Command) bool {
 
 // insteadOf is what to write for a flag that a command does not have, if that is known.
 func insteadOf(c *cobra.Command, written string) string {
-	for _, f := range iperf3Flags {
+	flags := iperf3Flags
+	if c.Name() == "serve" {
+		flags = slices.Concat(flags, iperf3ServerFlags)
+	}
+	for _, f := range flags {
 		if likeIPerf3(c) && (written == "--"+f.name || f.short != "" && written == "-"+f.short) {
 			return f.instead
 		}

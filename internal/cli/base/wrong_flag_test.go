@@ -3,6 +3,7 @@ package base
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 func TestFlagsOfIPerf3AreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/iperf3.md")
 	testutil.OK(t, err)
-	for _, f := range iperf3Flags {
+	for _, f := range slices.Concat(iperf3Flags, iperf3ServerFlags) {
 		row := fmt.Sprintf("| `--%s` | %s |", f.name, f.instead)
 		if f.short != "" {
 			row = fmt.Sprintf("| `-%s`, `--%s` | %s |", f.short, f.name, f.instead)
