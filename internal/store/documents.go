@@ -29,6 +29,8 @@ func why(err error) string {
 		return "is the folder read-only?"
 	case failedWith(err, sqlite3.SQLITE_CANTOPEN): // which leaves out why
 		return "is the folder read-only, or the limit of open files (ulimit -n) too low?"
+	case failedWith(err, sqlite3.SQLITE_IOERR): // likewise
+		return "is the disk full or broken, or a quota or the limit of file sizes (ulimit -f) reached?"
 	case failedWith(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT):
 		return "does another program write there?"
 	}

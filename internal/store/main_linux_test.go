@@ -31,6 +31,7 @@ var helpers = map[string]func(dir string) error{
 	"watch":        keepRounds,
 	"fill-watch":   fillWithRounds,
 	"few-files":    fewFiles,
+	"small-files":  smallFiles,
 	"read-large":   readLarge,
 }
 
@@ -368,6 +369,35 @@ func fewFiles(dir string) error {
 
 func TestFewFiles(t *testing.T) {
 	if out, err := helper(t, "few-files", t.TempDir()).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// smallFiles keeps trials until the limit of file sizes is reached; those before are there.
+func smallFiles(dir string) error {
+	s, err := store.Create(dir, head())
+	if err != nil {
+		return err
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 256 << 10, Max: 256 << 10}); err != nil {
+		return err
+	}
+	kept := 0
+	for ; err == nil && kept < 1000; kept++ {
+		err = s.Put(background, trial(kept+1))
+	}
+	if err == nil || !strings.Contains(err.Error(), "ulimit -f") {
+		return fmt.Errorf("after %d trials: %w", kept, err)
+	}
+	trials, err := s.Trials(background)
+	if err == nil && len(trials) != kept-1 {
+		err = fmt.Errorf("%d trials of %d", len(trials), kept-1)
+	}
+	return errors.Join(err, s.Close())
+}
+
+func TestSmallFiles(t *testing.T) {
+	if out, err := helper(t, "small-files", t.TempDir()).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }
