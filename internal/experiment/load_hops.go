@@ -171,7 +171,7 @@ func (l *loader) flowLimit(h *FileHop, tunnel *Tunnel, e *Experiment) {
 			flows = max(e.Pairs, 1)
 		}
 		if flows > h.FlowLimit {
-			l.Wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
+			l.Wrong(&h.FlowLimit, fmt.Sprintf("write at least %d, or give the test fewer flows", flows),
 				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
 			return
 		}

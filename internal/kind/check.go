@@ -123,7 +123,9 @@ func Connections(s measurement.Spec) int {
 }
 
 // TrackedFlows is how many flows a hop that tracks connections sees of a test of one pair,
-// those that control it included.
+// those that control it included. The packets of a test over UDP may count as new ones as long
+// as nothing answers, and the probe for their time to live takes a place before or beside them;
+// one of TCP may go without.
 func TrackedFlows(s measurement.Spec) int {
 	flows, each := Connections(s), 1
 	if OverUDP(s) {
@@ -136,7 +138,7 @@ func TrackedFlows(s measurement.Spec) int {
 	case k.tracked != nil:
 		return k.tracked(flows, each)
 	}
-	return flows * each
+	return flows*each + each - 1 // with the probe for the time to live
 }
 
 func checkPorts(s measurement.Spec, p *Problems) {

@@ -76,7 +76,7 @@ var kinds = []Kind{
 	{
 		Name: load, Doc: "latency of the idle path, then under the load of TCP flows", Title: "RTT under load",
 		Fills: true, Attributed: true, check: checkLoad,
-		tracked:   func(flows, each int) int { return flows + 2*each }, // requests before the load, and in it
+		tracked:   func(flows, each int) int { return flows + 1 + 2*(each+1) }, // requests before the load, and in it
 		Latencies: []Latency{{Label: "RTT", Part: "idle", Idle: true, Metrics: "idle_rtt"}, {Label: "RTT", Part: "loaded", Metrics: "loaded_rtt"}},
 		Figures: []string{
 			"loaded_rtt_p50_seconds", "loaded_rtt_p99_seconds", "idle_rtt_p50_seconds", "responsiveness_per_minute", "load_bits_per_second", "loss_fraction",
@@ -96,7 +96,8 @@ var kinds = []Kind{
 	},
 	{
 		Name: mtu, Doc: "the largest packet that the path carries, in each direction", Title: "path MTU",
-		Datagrams: true, // and no gate: a search that finds no size fails
+		Datagrams: true,                                              // and no gate: a search that finds no size fails
+		tracked:   func(flows, each int) int { return flows * each }, // it does not probe for the time to live
 		Figures:   []string{"path_mtu_bytes", "reverse_path_mtu_bytes"},
 		Details:   []string{"reverse_path_mtu_bytes"},
 	},
