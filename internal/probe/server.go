@@ -207,7 +207,11 @@ func ListenTCP(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	at, err := netip.ParseAddrPort(address)
 	config.SetMultipathTCP(err != nil || at.Addr().Zone() == "")
-	return config.Listen(ctx, "tcp", address)
+	network := "tcp"
+	if at.Addr().Is4() { // 0.0.0.0, too, which to package net is every address of either family
+		network = "tcp4"
+	}
+	return config.Listen(ctx, network, address)
 }
 
 // Bind adds the UDP port of the same number to the TCP listener tcp, which it

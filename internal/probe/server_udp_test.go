@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -131,4 +132,20 @@ func FuzzAnswerSize(f *testing.F) {
 			t.Fatalf("%d bytes answer % x", n, packet)
 		}
 	})
+}
+
+// 0.0.0.0 is every address of IPv4, and none of IPv6.
+func TestAddressesOfOneFamily(t *testing.T) {
+	for address, want := range map[string]string{"0.0.0.0": "0.0.0.0", "127.0.0.1": "127.0.0.1"} {
+		ln, err := probe.ListenTCP(t.Context(), net.JoinHostPort(address, "0"))
+		testutil.OK(t, err)
+		defer ln.Close()
+		tcp := ln.Addr().(*net.TCPAddr).AddrPort()
+		udp, err := sockets.ListenUDP(t.Context(), tcp)
+		testutil.OK(t, err)
+		defer udp.Close()
+		if got := udp.LocalAddr().(*net.UDPAddr).AddrPort(); tcp.Addr().String() != want || got != tcp {
+			t.Errorf("%q: TCP is served on %v and UDP on %v, want %s", address, tcp, got, want)
+		}
+	}
 }

@@ -63,7 +63,11 @@ func InterfaceMTU(local netip.Addr) (int, string) {
 // same process may share.
 func ListenUDP(ctx context.Context, address netip.AddrPort) (*net.UDPConn, error) {
 	config := net.ListenConfig{Control: sharePort}
-	c, err := config.ListenPacket(ctx, "udp", address.String())
+	network := "udp"
+	if address.Addr().Is4() { // 0.0.0.0, too, which to package net is every address of either family
+		network = "udp4"
+	}
+	c, err := config.ListenPacket(ctx, network, address.String())
 	if err != nil {
 		return nil, fmt.Errorf("listen on UDP port: %w", err)
 	}
