@@ -106,7 +106,7 @@ func RunLine(r result.ComparedRun) string {
 	if !r.Started.IsZero() {
 		parts = append(parts, words.Moment(r.Started))
 	}
-	parts = append(parts, words.Trials(r.Trials, 0, r.Excluded, r.Broken, false))
+	parts = append(parts, words.Trials(r.Trials, 0, r.Excluded, r.Broken))
 	if scale := words.ScaledBy(r.Scale); scale != "" {
 		parts = append(parts, "1:"+scale)
 	}

@@ -103,7 +103,7 @@ func newCard(e *result.IndexEntry) card {
 	if e.Trials > 0 {
 		// A colon would make a scheme of what is before it.
 		c.Report = strings.ReplaceAll(url.PathEscape(e.Folder), ":", "%3A") + "/report.html"
-		c.Status = words.Trials(e.Trials, e.Planned, e.Excluded, e.Broken, false) + ", "
+		c.Status = words.Trials(e.Trials, e.Planned, e.Excluded, e.Broken) + ", "
 	}
 	if e.Elapsed > 0 {
 		c.Status += words.Elapsed(e.Elapsed.Duration())

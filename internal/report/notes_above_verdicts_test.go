@@ -14,7 +14,7 @@ import (
 // CPUs.
 func TestWhatStandsAboveTheVerdicts(t *testing.T) {
 	for says, note := range map[string]result.Note{
-		"Interim: the run was stopped":                     {Code: result.NoteInterim, Count: 4, Of: 10},
+		"Interim: the run has 4 of":                        {Code: result.NoteInterim, Count: 4, Of: 10},
 		"The comparison was stopped after 4 of":            {Code: result.NoteCutShort, Count: 4, Of: 10},
 		"Traces of directly peered and one appliance show": {Code: result.NoteSameHops, Path: "one-appliance", Baseline: "direct"},
 		"The CPUs of an end were full in 7 of 40 trials":   {Code: result.NoteFullCPUs, Count: 7, Of: 40},

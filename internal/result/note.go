@@ -39,7 +39,7 @@ const (
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
 	NoteRepeatedBlock    NoteCode = "repeated_block"      // torn by an interruption
 	NoteFullCPUs         NoteCode = "full_cpus"           // of the ends, in some trials
-	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
+	NoteInterim          NoteCode = "interim"             // a run with verdicts lacks blocks: it was stopped, or goes on
 	NoteCutShort         NoteCode = "cut_short"           // likewise, one that cannot be resumed
 	NoteSameHops         NoteCode = "same_hops"           // a trace sees no difference between two paths
 	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with

@@ -113,7 +113,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("%s, %s: not compared between %s and %s. One of them is of format 1: %s.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run, why)
 	}},
 	result.NoteInterim: {above: true, say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("Interim: the run was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: finish the run with hopbench run --resume before you conclude anything.",
+		return fmt.Sprintf("Interim: the run has %d of %s so far. Its p-values and intervals assume that the number of blocks was fixed beforehand: finish the run with hopbench run --resume before you conclude anything.",
 			x.Count, quantity.Count(x.Of, "block"))
 	}},
 	result.NoteCutShort: {above: true, say: func(_ Names, x result.Note) string {

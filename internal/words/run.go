@@ -12,15 +12,11 @@ import (
 )
 
 // Trials says how many trials there are, were planned, are excluded, and were broken by
-// their paths, which count as the worst. stopped says that the user ended the run before its
-// last trial.
-func Trials(done, planned, excluded, broken int, stopped bool) string {
+// their paths, which count as the worst.
+func Trials(done, planned, excluded, broken int) string {
 	text := quantity.Count(done, "trial")
 	if planned > done {
 		text = fmt.Sprintf("%d of %d trials", done, planned)
-		if stopped {
-			text += " (stopped early)"
-		}
 	}
 	if excluded > 0 {
 		text += fmt.Sprintf(", %d excluded", excluded)
@@ -34,7 +30,7 @@ func Trials(done, planned, excluded, broken int, stopped bool) string {
 // TrialsOf says it of a run.
 func TrialsOf(r *result.Result) string {
 	excluded, broken := r.NotPassed()
-	return Trials(len(r.Trials), r.Planned, excluded, broken, !r.Complete)
+	return Trials(len(r.Trials), r.Planned, excluded, broken)
 }
 
 // BlocksToClaim says whether so many blocks can claim anything of the primary
