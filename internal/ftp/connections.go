@@ -146,7 +146,7 @@ const drainTick = 20 * time.Millisecond
 // the system may hold all of a file: who watches the connection sees the whole transfer, and the
 // reply to it need not wait for the data. It gives up where that moves no more, or the end ends.
 func (d *dataConn) drain(p *pool) {
-	c, ok := d.Conn.(interface{ CloseWrite() error })
+	c, ok := d.Conn.(*net.TCPConn) // as whatever sends is
 	if !ok || d.socket == nil || p.ended() || !d.whole.Load() || c.CloseWrite() != nil {
 		return
 	}

@@ -1,7 +1,6 @@
 package iperf3
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -353,6 +352,9 @@ func (t *session) join(c *Conn) error {
 		return err
 	}
 	t.joined = append(t.joined, joined{conn, c.Order})
+	for i := len(t.joined) - 1; i > 0 && t.joined[i-1].order > t.joined[i].order; i-- { // in which they were accepted
+		t.joined[i-1], t.joined[i] = t.joined[i], t.joined[i-1]
+	}
 	if len(t.joined) == t.params.streams() {
 		t.creating = false
 		close(t.full)
@@ -382,11 +384,10 @@ func (t *session) prepare(c *net.TCPConn) (*sockets.Conn, error) {
 	return sockets.Detach(c)
 }
 
-// adopt puts the TCP streams into the order in which they were accepted.
+// adopt makes the TCP streams those of the test.
 func (t *session) adopt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	slices.SortFunc(t.joined, func(a, b joined) int { return cmp.Compare(a.order, b.order) })
 	for i, j := range t.joined {
 		t.streams = append(t.streams, t.newStream(j.conn, i))
 	}

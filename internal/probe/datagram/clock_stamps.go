@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +111,6 @@ func (s *Stamps) Result(start time.Time) []clock.Exchange {
 	}
 	s.done.Wait()
 	var all []clock.Exchange
-	slices.SortFunc(s.exchanges, func(a, b exchange) int { return a.sent.Compare(b.sent) })
 	for _, x := range s.exchanges {
 		all = append(all, clock.Exchange{Sent: x.sent.Sub(start), Heard: x.heard.Sub(start), At: x.at})
 	}
@@ -211,6 +209,9 @@ func (s *Stamps) take(b []byte, heard time.Time) {
 		return // a stray packet, or a copy
 	}
 	s.exchanges = append(s.exchanges, exchange{s.sent[number], heard, at})
+	for i := len(s.exchanges) - 1; i > 0 && s.exchanges[i-1].sent.After(s.exchanges[i].sent); i-- { // in which they were sent
+		s.exchanges[i-1], s.exchanges[i] = s.exchanges[i], s.exchanges[i-1]
+	}
 	s.longest = max(s.longest, heard.Sub(s.sent[number]))
 	s.sent[number] = time.Time{}
 }

@@ -126,14 +126,16 @@ func (h *Sampler) busiest() [][]float64 {
 		return nil
 	}
 	last := h.series[len(h.series)-1].cpu.Each
-	order := make([]int, len(last))
-	for i := range order {
-		order[i] = i
-	}
-	spent := func(i int) time.Duration { return last[i] - h.first.Each[i] }
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(spent(b), spent(a)) })
 	var all [][]float64
-	for _, i := range order[:min(len(order), maxBusiest)] {
+	taken := make([]bool, len(last))
+	for range min(len(last), maxBusiest) {
+		i, most := 0, time.Duration(math.MinInt64)
+		for cpu := range last {
+			if spent := last[cpu] - h.first.Each[cpu]; !taken[cpu] && spent > most {
+				i, most = cpu, spent
+			}
+		}
+		taken[i] = true
 		one := make([]float64, len(h.series))
 		for at, s := range h.series {
 			one[at] = brief(s.cpu.Each[i] - h.first.Each[i])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -384,25 +385,16 @@ func (s *session) facts() []string {
 
 // failureFacts says who refused requests, most frequent first.
 func (s *session) failureFacts() []string {
-	type line struct {
-		n    int
-		text string
-	}
-	var lines []line
+	lines := map[string]int{}
 	for f, n := range s.failures {
 		text := fmt.Sprintf("%d ICMP errors from %v: %s", n, f.from, wire.Describe(s.plan.v6, f.typ, f.code))
 		if f.mtu > 0 {
 			text += fmt.Sprintf(" (path MTU %d bytes)", f.mtu)
 		}
-		lines = append(lines, line{n, text})
+		lines[text] = n
 	}
 	for what, n := range s.sendErrors {
-		lines = append(lines, line{n, fmt.Sprintf("%d of %d echo requests could not be sent: %s", n, s.sent, what)})
+		lines[fmt.Sprintf("%d of %d echo requests could not be sent: %s", n, s.sent, what)] = n
 	}
-	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(b.n-a.n, strings.Compare(a.text, b.text)) })
-	var out []string
-	for _, l := range lines {
-		out = append(out, l.text)
-	}
-	return out
+	return slices.SortedFunc(maps.Keys(lines), func(a, b string) int { return cmp.Or(lines[b]-lines[a], strings.Compare(a, b)) })
 }
