@@ -22,7 +22,6 @@ import (
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -548,50 +547,6 @@ func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *live.Pro
 		r.note(fact)
 	}
 	return r.store.SetHead(r.head)
-}
-
-// interrupted says why a run ended early, what is kept of it, and how to go on. Left are the
-// trials that were still to come, also those that explain the run.
-func interrupted(ctx context.Context, st *store.Store, planned, left int, f runFlags, why error) error {
-	kept, _, err := st.Count(ctx)
-	if err != nil {
-		return errors.Join(why, err)
-	}
-	resume := resumeCommand(st.Dir(), f)
-	switch stopped := errors.Is(why, context.Canceled); {
-	case kept == planned && left == 0:
-		return fmt.Errorf("%w; all %d trials are kept", why, kept)
-	case kept == planned && stopped:
-		return errors.Join(fmt.Errorf("stopped before the run was explained; all %d trials are kept, continue with: %s", kept, resume), besidesStop(why))
-	case stopped:
-		return errors.Join(fmt.Errorf("stopped after %d of %d trials; continue with: %s", kept, planned, resume), besidesStop(why))
-	}
-	return fmt.Errorf("%w; %d of %d trials are stored, continue with: %s", why, kept, planned, resume)
-}
-
-// besidesStop is what went wrong while a run was stopped, such as a switch of a testbed that
-// could not be put back.
-func besidesStop(err error) (rest error) {
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range all.Unwrap() {
-			rest = errors.Join(rest, besidesStop(one))
-		}
-		return rest
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// resumeCommand is the command line that continues a run, with the flags that the run folder
-// does not keep.
-func resumeCommand(dir string, f runFlags) string {
-	text := "hopbench run --resume " + printable.ShellWord(dir)
-	if f.nats != "" {
-		text += " --" + natsFlag + " " + printable.ShellWord(f.nats)
-	}
-	return text + f.sink.words()
 }
 
 // discardEmpty removes the folder of a run that has not measured anything, so
