@@ -187,3 +187,24 @@ func TestThinnedSeriesGiveTheSameShares(t *testing.T) {
 		}
 	}
 }
+
+// While what a full queue dropped is sent again no window is full: that time is the hop's, too.
+func TestRecoveryBehindAFullQueue(t *testing.T) {
+	f := flow{busy: 1, inFlight: 390e3, cwnd: 400e3, rtt: 30e-3, minRTT: 3e-3, retransmits: 100}.build()
+	for i := range f.Info {
+		if i%3 > 0 {
+			f.Info[i].InFlight, f.Info[i].NotSent = 100e3, 50e3
+		}
+	}
+	trial := throughputTrial(75e6, f)
+	hop := measurement.HopSeries{Name: "fw"}
+	for i := range 14 {
+		at := measurement.Seconds(i) * 0.1
+		hop.Samples = append(hop.Samples, measurement.HopSample{At: at, ForwardBusy: at * 0.75, ForwardPackets: float64(i), QueueDroppedPackets: float64(10 * i)})
+	}
+	trial.HopSeries = []measurement.HopSeries{hop}
+	a := analysis.Analyse([]measurement.Trial{trial}, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
+	if a.Shares[result.CauseHopRate] < 0.95 || a.Hop != "fw" {
+		t.Errorf("%q: %v", words.Attribution(a, ""), a.Shares)
+	}
+}

@@ -102,6 +102,7 @@ func (w oneWay) explainLosses(d *division) {
 		if policed.busy >= mostlyUsed {
 			cause = result.CauseHopRate
 			d.places[cause] = place{policed.ofRate(), d.wire(w.goodput) / policed.busy}
+			d.shares.move(cause, 1, result.CauseUnknown) // the window is not full while what was dropped is sent again
 		}
 		to(cause)
 	case enough(flowLimited.flowDropped):
