@@ -349,8 +349,12 @@ func (w oneWay) divide() division {
 			rate = w.goodput * float64(f.ReceivedBytes) / received
 		}
 		whole := f.SentBytes
-		if w.spec.Duration > 0 {
+		if from, to := measured(w.trial, w.spec); w.spec.Duration > 0 {
 			whole = 0
+		} else if f.Final != nil && to > from { // which is of when the sender saw that the file is there
+			final := *f.Final
+			final.At = min(final.At, to)
+			f.Final = &final
 		}
 		facts := account(f, whole, w.trial.Warmup, rate, w.pacing, w.congestionControl)
 		w.blameReceiver(&facts)

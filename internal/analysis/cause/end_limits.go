@@ -63,7 +63,7 @@ func (w oneWay) atCap(d *division) bool {
 // about, and counts for no more than that.
 func (w oneWay) flowing(limit float64) float64 {
 	bins := w.trial.Throughput
-	if w.spec.Duration > 0 || bins == nil || !(bins.Width > 0) {
+	if w.spec.Duration > 0 || bins == nil || !(bins.Width > 0) || len(bins.Bytes) == 0 {
 		return w.goodput
 	}
 	half := (len(bins.Bytes) + 1) / 2
@@ -75,9 +75,6 @@ func (w oneWay) flowing(limit float64) float64 {
 			sum -= counted(i - half)
 		}
 		most = max(most, sum)
-	}
-	if half == 0 {
-		return w.goodput
 	}
 	return max(w.goodput, most*8/(float64(half)*float64(bins.Width)))
 }
