@@ -144,7 +144,7 @@ func (q *memoryQueue) Lease(ctx context.Context) (seat.Lease, error) {
 		if len(r.order) > 0 && (q.b.fault == forgetsWhoLeft || ctx.Err() == nil) && !q.isClosed() && !full {
 			l, err := q.take(r)
 			q.b.mu.Unlock()
-			if ctx.Err() != nil && err == nil {
+			if q.b.fault == forgetsWhoLeft && ctx.Err() != nil && err == nil {
 				l.term.Finish()
 				return nil, ctx.Err()
 			}
