@@ -17,7 +17,13 @@ func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	return MedianOfSorted(slices.Sorted(slices.Values(values)))
+	s := slices.Clone(values)
+	k := len(s) / 2
+	upper := Select(s, k)
+	if len(s)%2 == 1 {
+		return upper
+	}
+	return midpoint(Select(s[:k], k-1), upper)
 }
 
 // Mean is that of values; 0 of none.

@@ -422,21 +422,23 @@ func sideOf(statistic []float64, p float64) side {
 	if len(statistic) == 0 {
 		return side{}
 	}
-	sorted := slices.Clone(statistic)
-	slices.Sort(sorted)
-	n := len(sorted)
+	values := slices.Clone(statistic)
+	n := len(values)
 	k := min(max(n/tailShare, leastTail), mostTail, n-1)
-	base := sorted[n-1-k]
+	base := statistics.Select(values, n-1-k)
+	tail := values[n-k:]
+	slices.Sort(tail) // so that its sum does not depend on their order
 	var excess float64
-	for _, v := range sorted[n-k:] {
+	for _, v := range tail {
 		excess += v - base
 	}
-	s := side{limit: max(sorted[n-1], 0)}
+	s := side{limit: max(base, 0)}
 	if k > 0 {
+		s.limit = max(tail[k-1], 0)
 		mean := excess / float64(k) * (1 + confidence/math.Sqrt(float64(clusters(statistic, base))))
 		s.limit = max(s.limit, base+mean*math.Log(float64(k)/float64(n)/p))
 	}
-	s.smallest = s.limit - sorted[int((1-chance)*float64(n-1))]
+	s.smallest = s.limit - statistics.Select(values, int((1-chance)*float64(n-1)))
 	return s
 }
 
