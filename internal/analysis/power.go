@@ -18,8 +18,10 @@ func (c *costEstimate) blocksNeeded() int {
 		return c.fewestBlocks()
 	}
 	need := c.resolving()(c.estimate, c.spread())
-	if needs := c.possibleNeeds(); math.IsInf(need, 1) && needs != nil { // but not for most of what the effect may be
-		need = statistics.MedianOfSorted(needs)
+	if math.IsInf(need, 1) { // but not for most of what the effect may be
+		if needs := c.possibleNeeds(); needs != nil {
+			need = statistics.MedianOfSorted(needs)
+		}
 	}
 	return c.more(need)
 }
@@ -38,10 +40,10 @@ func (c *costEstimate) resolving() func(effect, spread float64) float64 {
 		need := math.Inf(1)
 		effect = math.Abs(effect)
 		if effect > reach {
-			need = math.Max(fewest, statistics.Square(shows*spread)/(statistics.Square(effect)-statistics.Square(reach)))
+			need = max(fewest, statistics.Square(shows*spread)/(statistics.Square(effect)-statistics.Square(reach)))
 		}
 		if limit-effect > reach {
-			need = math.Min(need, math.Max(least, statistics.Square(excludes*spread)/(statistics.Square(limit-effect)-statistics.Square(reach))))
+			need = min(need, max(least, statistics.Square(excludes*spread)/(statistics.Square(limit-effect)-statistics.Square(reach))))
 		}
 		return need
 	}
@@ -65,11 +67,14 @@ func (c *costEstimate) possibleNeeds() []float64 {
 		return nil
 	}
 	spread, degrees, need := c.spread(), float64(c.n-1), c.resolving()
-	var needs []float64
+	var off [rangeSteps]float64 // of the effect, in standard errors
+	for j := range off {
+		off[j] = statistics.NormalQuantile((float64(j) + 0.5) / rangeSteps)
+	}
+	needs := make([]float64, 0, rangeSteps*rangeSteps)
 	for i := range rangeSteps {
 		s := spread * math.Sqrt(degrees/statistics.ChiSquareQuantile((float64(i)+0.5)/rangeSteps, degrees))
-		for j := range rangeSteps {
-			z := statistics.NormalQuantile((float64(j) + 0.5) / rangeSteps)
+		for _, z := range off {
 			needs = append(needs, need(c.estimate+z*s/math.Sqrt(float64(c.n)), s))
 		}
 	}

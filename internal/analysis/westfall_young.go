@@ -52,7 +52,7 @@ func stepDown(members []*costEstimate) []float64 {
 		total++
 		most := 0.0
 		for _, j := range order {
-			most = math.Max(most, math.Abs(sums[j]))
+			most = max(most, math.Abs(sums[j]))
 			if most >= observed[j] {
 				counts[j]++
 			}
