@@ -54,13 +54,14 @@ test-browser:
 test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
 # They allocate much and keep little: with more room between collections they take two thirds of the time.
+SIMULATIONS_CPUS ?= 2
 test-simulations:
-	@GOGC=400 HOPBENCH_TEST_LONG=1 test/run -p 2 ./internal/analysis ./internal/watch/detect
+	@GOGC=400 GOMAXPROCS=$(SIMULATIONS_CPUS) HOPBENCH_TEST_LONG=1 test/run ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
 # Three packages at a time, the longest first: they mostly wait.
 test-kill:
-	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames)' \
+	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestServersThatLie)' \
 		./test/fleet ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent
 # It measures, and says what is wrong with what it measured: nothing else may run.
 test-gates:

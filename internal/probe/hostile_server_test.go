@@ -133,7 +133,7 @@ func TestServersThatLie(t *testing.T) {
 	sent := framesOf(t, target, specs)
 	var group errgroup.Group
 	group.SetLimit(64)
-	for _, lie := range serverLies() {
+	for i, lie := range serverLies() {
 		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
 			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
@@ -141,7 +141,11 @@ func TestServersThatLie(t *testing.T) {
 		if len(sent[lie.frame]) == 0 {
 			t.Errorf("no server sends %#x, which was to lie", byte(lie.frame))
 		}
-		for _, name := range sent[lie.frame] {
+		slices.Sort(sent[lie.frame])
+		for j, name := range sent[lie.frame] {
+			if (i+j)%testutil.Repeat(2, 1) != 0 {
+				continue
+			}
 			group.Go(func() error {
 				out, err := probe.Run(servertest.Context(t), probe.Request{Spec: specs[name], Target: liar}, nil)
 				ended(t, fmt.Sprintf("%s, %#x %s = %.40v", name, byte(lie.frame), lie.path, lie.value), out, err)

@@ -121,9 +121,13 @@ func startHole(t *testing.T, target netip.AddrPort) (*servertest.Forwarder, *ato
 	return h, swallowed, h.Listen(t, target, func(n int, client, server net.Conn) {
 		var passed atomic.Int64
 		pass := func(from, to net.Conn) {
-			buf := make([]byte, 1<<10)
+			buf := make([]byte, 64<<10)
 			for {
-				got, err := from.Read(buf)
+				few := buf[:1<<10] // near the end of the handshake
+				if passed.Load() > handshake {
+					few = buf
+				}
+				got, err := from.Read(few)
 				if err != nil {
 					_ = to.(*net.TCPConn).CloseWrite()
 					return
