@@ -268,8 +268,7 @@ func TestStockClientsOfAServerThatEnds(t *testing.T) {
 	for _, args := range []string{"-t 50", "-t 50 -R -P 2", "-t 50 -u -R"} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", servertest.FreePorts(t, 1)))
-			testutil.OK(t, err)
+			ln := servertest.Listen(t)
 			var ended probe.TestEvent
 			s, err := probe.NewServer(probe.ServerOptions{OnTest: func(e probe.TestEvent) { ended = e }})
 			testutil.OK(t, err)

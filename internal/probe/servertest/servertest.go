@@ -47,15 +47,21 @@ func FreePorts(t testing.TB, n int) int {
 	return int(first)
 }
 
-// Serve runs a server on a free port of loopback for the length of the test.
-func Serve(t testing.TB, o probe.ServerOptions) netip.AddrPort {
+// Listen listens at a free port of loopback.
+func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", FreePorts(t, 1)))
 	for errors.Is(err, syscall.EADDRINUSE) { // a test beside this one drew the same
 		ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", FreePorts(t, 1)))
 	}
 	testutil.OK(t, err)
-	return ServeListener(t, o, ln)
+	return ln
+}
+
+// Serve runs a server on a free port of loopback for the length of the test.
+func Serve(t testing.TB, o probe.ServerOptions) netip.AddrPort {
+	t.Helper()
+	return ServeListener(t, o, Listen(t))
 }
 
 // ServeListener runs a server on ln for the length of the test.
