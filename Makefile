@@ -53,10 +53,9 @@ test-browser:
 # Two packages at a time: they mostly wait for their brokers.
 test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
-# They allocate much and keep little: with more room between collections they take two thirds of the time.
 SIMULATIONS_CPUS ?= 2
 test-simulations:
-	@GOGC=400 GOMAXPROCS=$(SIMULATIONS_CPUS) HOPBENCH_TEST_LONG=1 test/run ./internal/analysis ./internal/watch/detect
+	@GOMAXPROCS=$(SIMULATIONS_CPUS) HOPBENCH_TEST_LONG=1 test/run ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
 # Three packages at a time, the longest first: they mostly wait.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -100,4 +101,7 @@ func plain(s string) string { return strings.ReplaceAll(s, words.NBSP, " ") }
 
 func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testutil.SeldomCollect()
+	goleak.VerifyTestMain(m)
+}

@@ -29,7 +29,10 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testutil.SeldomCollect()
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	fleetSeats   = 3

@@ -3,6 +3,7 @@ package testutil
 
 import (
 	"os"
+	"runtime/debug"
 	"testing"
 )
 
@@ -24,6 +25,10 @@ func Repeat(usually, atLength int) int {
 	}
 	return usually
 }
+
+// SeldomCollect is for tests that allocate much and keep little: with more room between
+// collections of garbage they take two thirds of the CPU time.
+func SeldomCollect() { debug.SetGCPercent(400) }
 
 // Longer makes a measurement over its time, then over 4 and 16 times that while
 // something is lacking: what a busy machine does not bring in a short time, it

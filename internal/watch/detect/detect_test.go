@@ -6,7 +6,13 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
+
+func TestMain(m *testing.M) {
+	testutil.SeldomCollect()
+	m.Run()
+}
 
 // fed is a detector that has learned a level with some noise.
 func fed(o Options, level float64) (*Detector, *rand.Rand) {
