@@ -33,6 +33,10 @@ var ErrNoServer = errors.New("something took the connection, and does not answer
 // parameters: iperf3 3.21 does not say why it lets a client without a name in no further.
 var ErrUnanswered = errors.New("the iperf3 server read what to test and closed the connection without a word; one of version 3.21 does so if it demands a user name and a password, which hopbench cannot give")
 
+// ErrOneWay says that the server closed the streams on which it was to send: one before 3.7
+// knows no test of both directions, and opens only the streams of the client's.
+var ErrOneWay = errors.New("the iperf3 server closed the streams of its own direction at once, as one before 3.7 does, which cannot test both directions at the same time: test one after the other, or use a newer server")
+
 // Request is one test against an iperf3 server.
 type Request struct {
 	Target netip.AddrPort
@@ -501,10 +505,24 @@ func (t *client) transferData(ctx context.Context, progress func(measurement.Pro
 func (t *client) explain(l *listener) error {
 	_ = t.control.SetReadDeadline(time.Now().Add(failureWait)) // the read fails, then
 	m := <-l.message
-	if m.err != nil {
+	switch {
+	case errors.Is(m.err, os.ErrDeadlineExceeded) && t.oneWay():
+		return ErrOneWay
+	case m.err != nil:
 		return nil
 	}
 	return t.judge(m.state, exchangeResults)
+}
+
+// oneWay says that a test of both directions got nothing but the state that refuses another
+// client on each of the streams of which the server goes on without the rest.
+func (t *client) oneWay() bool {
+	for _, s := range t.streams {
+		if !s.sender && s.bytes.Load() > 1 {
+			return false
+		}
+	}
+	return bool(t.params.Bidirectional)
 }
 
 // endTest stops the senders, says so, and waits until the server has stopped. The

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode"
@@ -269,6 +270,37 @@ func TestNoServer(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// A server before 3.7 begins when it has the streams of the client's direction, and refuses the
+// others as it does another client. The path is not to blame.
+func TestBothDirectionsOfAnOldServer(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	complete := make(chan struct{})
+	target := testutil.Listen(t, func(conn net.Conn) {
+		switch connections.Add(1) {
+		case 1:
+			_, _ = io.ReadFull(conn, make([]byte, cookieBytes))
+			_ = writeState(conn, paramExchange)
+			var p params
+			_ = readMessage(conn, maxParams, &p)
+			_ = writeState(conn, createStreams)
+			<-complete
+			_ = writeState(conn, testStart)
+			_ = writeState(conn, testRunning)
+			_, _ = io.Copy(io.Discard, conn)
+		case 2:
+			close(complete)
+			_, _ = io.Copy(io.Discard, conn)
+		default:
+			_ = writeState(conn, accessDenied) // and what came unread resets the connection
+		}
+	})
+	_, err := Run(t.Context(), Request{Target: target, Direction: measurement.Both, Streams: 1, Seconds: 20}, func(measurement.Progress) {})
+	if !errors.Is(err, ErrOneWay) {
+		t.Error(err)
 	}
 }
 

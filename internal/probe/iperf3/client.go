@@ -103,6 +103,8 @@ func wrap(op string, err error) error {
 	switch {
 	case errors.Is(err, iperf3.ErrBusy):
 		return &session.Error{Op: op, Reason: session.Limit, Err: err}
+	case errors.Is(err, iperf3.ErrOneWay):
+		return &session.Error{Op: op, Reason: session.Unsupported, Err: iperf3.ErrOneWay}
 	case errors.As(err, &remote) && remote.Unauthorized():
 		return &session.Error{Op: op, Reason: session.Unauthorized, Err: err}
 	case errors.As(err, &remote) && remote.Limit():
