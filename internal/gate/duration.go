@@ -7,6 +7,7 @@ import "github.com/hopbench/hopbench/internal/measurement"
 // the time.
 func (j *judge) duration(goodput float64) {
 	var covered measurement.Seconds
+	needed := durationTolerance * j.spec.Duration
 	switch b := j.outcome.Throughput; {
 	case b != nil:
 		covered = max(b.Width*measurement.Seconds(len(b.Bytes))-j.outcome.Warmup, 0) // of pairs the last may start when the first has ended
@@ -16,11 +17,12 @@ func (j *judge) duration(goodput float64) {
 			return // nothing to judge by
 		}
 		covered = measurement.Seconds(float64(received) * 8 / goodput)
+		needed = min(needed, j.spec.Duration-lateServer)
 	default:
 		j.missing("duration", measurement.Finding{Code: measurement.FoundNoSeries})
 		return
 	}
-	if covered < durationTolerance*j.spec.Duration {
+	if covered < needed {
 		j.missing("duration", measurement.Finding{Code: measurement.FoundCutShort, Measured: covered, Planned: j.spec.Duration})
 	}
 }

@@ -83,6 +83,10 @@ const (
 	// durationTolerance is the share of the planned time that must have been
 	// measured.
 	durationTolerance = 0.98
+	// lateServer, in seconds, is how much less an iperf3 server may have measured: it counts
+	// and times what it received from when its host lets it begin, so its rate is that of the
+	// rest. Nothing else shortens its time, since its client ends the test.
+	lateServer = 0.5
 	// shortTransfer is the time below which a file is through before TCP has
 	// found the path's rate.
 	shortTransfer = 0.5

@@ -535,6 +535,10 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.Throughput = nil
 			o.Metrics["goodput_bits_per_second"] = 400e6 // 20 MB at this rate are 0.4 s
 		}, fatal: "duration"},
+		{name: "iperf3 without a series, its server busy", spec: peer, change: func(o *measurement.Outcome) {
+			o.Throughput = nil
+			o.Metrics["goodput_bits_per_second"] = 180e6 // 20 MB at this rate are 0.89 s
+		}},
 		{name: "iperf3 with a series, cut short", spec: peer, change: func(o *measurement.Outcome) { o.Throughput.Bytes = o.Throughput.Bytes[:50] }, fatal: "duration"},
 
 		{name: "one processor of many is full", spec: load, change: func(o *measurement.Outcome) { o.Source.CPUBusy, o.Source.BusiestCPU = 0.3, 0.99 }, warn: "cpu", says: "one of the source's"},
