@@ -168,6 +168,8 @@ type Pair struct {
 	// RTT is the mean TCP round-trip time of the pair's flows over time, from
 	// the pair's own start.
 	RTT []PairRTT `json:"rtt,omitempty"`
+	// Hops is what the pair's trace saw.
+	Hops []TraceHop `json:"hops,omitempty"`
 }
 
 // StartOfSeat is how much later than the first pair the pair of a seat, counted from 1, started: as

@@ -82,7 +82,7 @@ func (c *combination) pairs() {
 	for i, o := range c.good {
 		p := &c.out.Pairs[c.index[i]]
 		p.Delay = measurement.SecondsOf(c.delays[i])
-		p.Metrics = measurement.Metrics{}
+		p.Metrics, p.Hops = measurement.Metrics{}, o.Hops
 		for name, v := range o.Metrics {
 			if !slices.Contains(ofHost, name) {
 				p.Metrics[name] = v

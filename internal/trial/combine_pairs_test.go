@@ -47,6 +47,7 @@ var combineSpec = measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 0.
 
 func TestCombine(t *testing.T) {
 	all := []brought{steadyPair(1000, 0), steadyPair(3000, 25*time.Millisecond), {source: "c3", destination: "s3", err: errors.New("gone")}}
+	all[1].outcome.Hops = []measurement.TraceHop{{TTL: 1, Address: "10.0.1.2", Reached: true}} // as of a trace
 	o := combine(combineSpec, all)
 	close := func(what string, got, want float64) {
 		t.Helper()
@@ -58,6 +59,9 @@ func TestCombine(t *testing.T) {
 	close("goodput", m["goodput_bits_per_second"], 4000*800)
 	close("goodput of the second", o.Pairs[1].Metrics["goodput_bits_per_second"], 3000*800)
 	close("retransmits", m["retransmitted_segments"], 6)
+	if hops := o.Pairs[1].Hops; len(hops) != 1 || hops[0].Address != "10.0.1.2" || o.Pairs[0].Hops != nil {
+		t.Errorf("hops of the pairs: %+v", o.Pairs[:2])
+	}
 	close("RTT", m["tcp_rtt_mean_seconds"], 2e-3)
 	close("delay", float64(o.Pairs[1].Delay), 0.025)
 	close("CPU of the one host, per byte", m["cpu_seconds_per_byte"], 1.5/(4000*800*0.8/8))
