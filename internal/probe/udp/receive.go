@@ -261,10 +261,14 @@ func (r *receiver) take(n int, at time.Duration) {
 func (r *receiver) packet(sum *arrivals, b []byte, length int, arrival int64) {
 	if phase, sequence, sentAt, ok := parseData(b, r.cookie); ok {
 		l := leader{sequence, sentAt}
-		if r.followers.waits > 0 {
+		r.followers.copied = r.followers.copied || r.count.came(sequence)
+		// Where the path makes copies, a late leader says nothing of those that wait.
+		if late := sequence < r.count.next; r.followers.waits > 0 && !(late && r.followers.copied) {
 			r.settle(sum, &l)
 		}
-		r.followers.lead(l)
+		if r.followers.waits == 0 {
+			r.followers.lead(l)
+		}
 		if r.arrive(sum, phase, sequence, length, arrival) && phase == phaseMeasured {
 			r.delay(arrival - sentAt)
 		}
@@ -311,22 +315,29 @@ func (r *receiver) settle(sum *arrivals, next *leader) {
 // came, or behind the next leader if that was late, or else the first at its place that is
 // in order, or the last before that leader where none is: several laps may wait for one
 // leader, and what came in order stays so. Without one, it is a late packet, or one after a gap.
+// Where the path makes copies, one at any place is rather one of them than early; where it
+// makes none, what seems to come again is one of an earlier lap.
 func (r *receiver) numberOf(f follower, next *leader) uint64 {
-	lap := uint64(f.lap)
-	ahead := f.last(r.count.next + lap - 1)
-	if ahead-r.count.next <= lap/8 {
+	lap, came := uint64(f.lap), r.count.next
+	ahead := f.last(came + lap - 1)
+	copied := r.followers.copied
+	if ahead-came <= lap/8 && (!copied || ahead-uint64(f.index) == r.followers.top) {
 		return ahead
 	}
 	if next == nil {
-		if behind := f.last(r.count.next); r.count.next-behind <= lap/2 && !r.count.came(behind) {
+		if behind := f.last(came); copied || came-behind <= lap/2 && !r.count.came(behind) {
 			return behind
 		}
 		return ahead
 	}
-	if own := next.sequence + uint64(f.index); f.at(own) && own < r.count.next {
+	if own := next.sequence + uint64(f.index); f.at(own) && (own < came || copied) {
 		return own
 	}
-	return min(f.last(next.sequence), ahead)
+	n := min(f.last(max(next.sequence, came)), ahead)
+	for !copied && r.count.came(n) && n >= lap && came-n+lap <= seenWindow {
+		n -= lap
+	}
+	return n
 }
 
 // settleLast counts those for which no leader will come.

@@ -13,7 +13,10 @@ const waitingKept = 256
 type followers struct {
 	leader leader
 	// next is what a packet that follows the one before has as its number.
-	next    uint64
+	next uint64
+	// top is the largest number of a leader; copied says that one came twice.
+	top     uint64
+	copied  bool
 	waiting [waitingKept]waiter
 	waits   int
 }
@@ -34,7 +37,7 @@ type waiter struct {
 
 // lead notes a leader; nobody may be waiting.
 func (f *followers) lead(l leader) {
-	f.leader, f.next = l, l.sequence+1
+	f.leader, f.next, f.top = l, l.sequence+1, max(f.top, l.sequence)
 }
 
 // follows takes a packet if it follows the one before it, whose leader is its own.

@@ -1,7 +1,10 @@
 package udp
 
 import (
+	"cmp"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,6 +111,57 @@ func TestFollowersStayInOrderWhenMostAreLost(t *testing.T) {
 		r.settleLast()
 		if c := &r.count; c.received != came || c.duplicated != 0 || c.reordered != 0 {
 			t.Errorf("loss %v: %d received, %d twice and %d late of %d", loss, c.received, c.duplicated, c.reordered, came)
+		}
+	}
+}
+
+// What comes later than whole laps, of a network that cuts large buffers, is neither lost nor a
+// copy because of it, and a copy is no other packet.
+func TestLateFollowersAndCopies(t *testing.T) {
+	const packets, sent, tolerance = 44, 100_000, 0.005 * 100_000
+	for _, c := range []struct{ loss, copies, copyLate, late, lateBy, jitter float64 }{ // times in packets sent
+		{copies: 0.1, copyLate: 0.5},
+		{copies: 0.1, copyLate: 100.5, loss: 0.01},
+		{copies: 0.1, copyLate: 10_000.5},
+		{copies: 0.1, copyLate: 10_000.5, loss: 0.01},
+		{copies: 0.01, copyLate: 50_000.5},
+		{late: 0.05, lateBy: 100.5, loss: 0.01},
+		{late: 0.05, lateBy: 10_000.5},
+		{jitter: 100},
+		{jitter: 500},
+	} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		type arrival struct {
+			at       float64
+			sequence uint64
+		}
+		var all []arrival
+		for s := range uint64(sent) {
+			at := float64(s) + rng.Float64()*c.jitter
+			if rng.Float64() < c.copies {
+				all = append(all, arrival{at + c.copyLate, s})
+			}
+			if rng.Float64() < c.late {
+				at += c.lateBy
+			}
+			if rng.Float64() >= c.loss {
+				all = append(all, arrival{at, s})
+			}
+		}
+		slices.SortStableFunc(all, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+		r := &receiver{cookie: make([]byte, protocol.CookieBytes), width: time.Second, bytes: make([]int64, 1), packets: make([]int64, 1)}
+		want, got := new(packetCount), &r.count
+		var sum arrivals
+		for _, a := range all {
+			r.packet(&sum, sentByReference(a.sequence, packets, phaseMeasured, int64(a.sequence)+1), 1000, 0)
+			want.arrive(a.sequence, true)
+		}
+		r.settleLast()
+		for _, n := range [][2]int64{{got.received, want.received}, {got.duplicated, want.duplicated}, {got.reordered, want.reordered}} {
+			if math.Abs(float64(n[0]-n[1])) > tolerance {
+				t.Errorf("%+v: %d received, %d twice and %d late, want %d, %d and %d", c, got.received, got.duplicated, got.reordered, want.received, want.duplicated, want.reordered)
+				break
+			}
 		}
 	}
 }
