@@ -190,10 +190,12 @@ func (r *receiver) drain() (protocol.Sent, error) {
 // before how many it sent in the measured time.
 func (r *receiver) drained(at, told time.Duration, measured int64) bool {
 	switch {
-	case r.count.received >= measured, at-max(r.last, told) > r.quiet():
-		return true
+	case r.count.received >= measured && r.count.duplicated == 0, at-max(r.last, told) > r.quiet():
+		return true // but where the path makes copies, those of the last may still come
 	case at <= r.end+drainLongest:
 		return false
+	case r.count.received >= measured:
+		return true
 	}
 	r.facts = append(r.facts, fmt.Sprintf("packets still came %v after the measured time, from a queue on the path: those behind them count as lost", drainLongest))
 	return true
@@ -234,8 +236,8 @@ func (r *receiver) readSent(sent *protocol.Sent) error {
 }
 
 // arrivals are distinct packets that came; measured is the bytes of those that were
-// sent in the measured time.
-type arrivals struct{ bytes, packets, measured int64 }
+// sent in the measured time, copies counts further packets.
+type arrivals struct{ bytes, packets, measured, copies int64 }
 
 // take counts the messages of one Receive.
 func (r *receiver) take(n int, at time.Duration) {
@@ -351,6 +353,7 @@ func (r *receiver) settleLast() {
 func (r *receiver) arrive(sum *arrivals, phase byte, sequence uint64, length int, arrival int64) bool {
 	next := r.count.next
 	if !r.count.arrive(sequence, phase == phaseMeasured) {
+		sum.copies++
 		return false
 	}
 	sum.bytes, sum.packets = sum.bytes+int64(length), sum.packets+1
@@ -367,7 +370,7 @@ func (r *receiver) arrive(sum *arrivals, phase byte, sequence uint64, length int
 }
 
 func (r *receiver) add(sum arrivals, at time.Duration) {
-	if sum.packets == 0 {
+	if sum.packets+sum.copies == 0 {
 		return
 	}
 	r.last = at

@@ -193,19 +193,24 @@ func TestPacketsThatStillComeAreWaitedFor(t *testing.T) {
 		told, last, at   time.Duration
 		drained, becomes bool // the last: those that are missing become lost, with a fact
 		apart            time.Duration
+		copies           int64
 	}{
-		{"all came", sent, end, end, end, true, false, 0},
-		{"just told", 90, end + time.Second, end, end + time.Second + drainQuiet, false, false, 0},
-		{"quiet", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, true, false, 0},
-		{"they still come", 90, end, end + 4*time.Second, end + 4*time.Second + drainTick, false, false, 0},
-		{"no time is left", 90, end, end + drainLongest, end + drainLongest + drainTick, true, true, 0},
-		{"they come far apart", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, false, false, 80 * time.Millisecond},
-		{"no more of those", 90, end, end + time.Second, end + time.Second + 4*drainQuiet, true, false, 80 * time.Millisecond},
-		{"two came, far apart", 2, end, end - time.Second, end + mostQuiet + drainTick, true, false, time.Minute},
-		{"none came yet", 0, end, 0, end + drainFirst, false, false, 0},
-		{"none came at all", 0, end, 0, end + drainFirst + drainTick, true, false, 0},
+		{"all came", sent, end, end, end, true, false, 0, 0},
+		{"all came, and copies", sent, end, end, end + drainQuiet, false, false, 0, 3},
+		{"no more copies", sent, end, end, end + drainQuiet + drainTick, true, false, 0, 3},
+		{"copies without an end", sent, end, end + drainLongest, end + drainLongest + drainTick, true, false, 0, 3},
+		{"just told", 90, end + time.Second, end, end + time.Second + drainQuiet, false, false, 0, 0},
+		{"quiet", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, true, false, 0, 0},
+		{"they still come", 90, end, end + 4*time.Second, end + 4*time.Second + drainTick, false, false, 0, 0},
+		{"no time is left", 90, end, end + drainLongest, end + drainLongest + drainTick, true, true, 0, 0},
+		{"they come far apart", 90, end, end + time.Second, end + time.Second + 2*drainQuiet, false, false, 80 * time.Millisecond, 0},
+		{"no more of those", 90, end, end + time.Second, end + time.Second + 4*drainQuiet, true, false, 80 * time.Millisecond, 0},
+		{"two came, far apart", 2, end, end - time.Second, end + mostQuiet + drainTick, true, false, time.Minute, 0},
+		{"none came yet", 0, end, 0, end + drainFirst, false, false, 0, 0},
+		{"none came at all", 0, end, 0, end + drainFirst + drainTick, true, false, 0, 0},
 	} {
 		r := &receiver{end: end, last: c.last}
+		r.count.duplicated = c.copies
 		r.count.received, r.lastMeasured = c.received, int64(c.apart)*(c.received-1)
 		if got := r.drained(c.at, c.told, sent); got != c.drained || c.becomes != (len(r.facts) > 0) {
 			t.Errorf("%s: %v, facts %q", c.name, got, r.facts)
