@@ -156,20 +156,21 @@ func (l *loader) sameBypass(i int, e *Experiment) {
 }
 
 // flowLimit refuses tests of more flows than a gateway lets pass: some of them
-// would never be made. Of a crr test the failures are the result. Below VXLAN each direction
-// of a flow is one, below WireGuard all flows of a pair are.
+// would never be made. Of a crr test the failures are the result. Below WireGuard all flows of
+// a pair are one.
 func (l *loader) flowLimit(h *FileHop, tunnel *Tunnel, e *Experiment) {
 	if h.FlowLimit == 0 || l.Stored {
 		return
 	}
 	for _, t := range e.Tests {
-		flows := kind.TrackedFlows(t.Spec) * max(e.Pairs, 1)
+		flows := kind.TrackedFlows(t.Spec)
 		switch {
 		case tunnel != nil && tunnel.Type == VXLAN:
-			flows *= 2
+			flows = kind.FlowsBelowVXLAN(t.Spec)
 		case tunnel != nil && tunnel.Type == WireGuard:
-			flows = max(e.Pairs, 1)
+			flows = 1
 		}
+		flows *= max(e.Pairs, 1)
 		if flows > h.FlowLimit {
 			l.Wrong(&h.FlowLimit, fmt.Sprintf("write at least %d, or give the test fewer flows", flows),
 				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)

@@ -141,6 +141,11 @@ func TrackedFlows(s measurement.Spec) int {
 	return flows*each + each - 1 // with the probe for the time to live
 }
 
+// FlowsBelowVXLAN is TrackedFlows of a hop below a VXLAN tunnel. To it each direction of a flow is a
+// flow, which nothing answers, so that each packet counts as the first of one and none may go
+// without: neither the probe for the time to live of a test over TCP, nor ARP.
+func FlowsBelowVXLAN(s measurement.Spec) int { return 2 * (TrackedFlows(s) + 2) }
+
 func checkPorts(s measurement.Spec, p *Problems) {
 	flows := Connections(s)
 	if last := s.SourcePort + flows - 1; s.SourcePort > 0 && last > maxPort {

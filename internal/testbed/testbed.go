@@ -215,7 +215,7 @@ type Attempter interface {
 // Observer is a testbed that acts or counts while a trial goes on: hops that
 // grow at their moments, counters of hops.
 type Observer interface {
-	// Reset brings a path to the state in which each trial begins.
+	// Reset brings a path to the state in which each trial begins, and again after its traces.
 	Reset(ctx context.Context, path string) error
 	// Observe begins when a test is about to. The caller ends it.
 	Observe(ctx context.Context, path string, spec measurement.Spec) Observation

@@ -273,6 +273,10 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 	}
 	var observation testbed.Observation
 	if observer != nil {
+		// The traces took places of a hop that lets only so many flows pass.
+		if err := observer.Reset(ctx, w.Path); err != nil {
+			return failed(measurement.FoundPathFailed, err)
+		}
 		observation = observer.Observe(ctx, w.Path, w.Spec)
 		progress = observed(observation, progress)
 	}

@@ -184,7 +184,7 @@ func TestTrialOnATestbedThatBreaks(t *testing.T) {
 		if took := time.Since(began); err != nil || !errors.Is(d.Err, s.broken) || took != time.Second {
 			t.Errorf("%v, %v after %v", err, d.Err, took)
 		}
-		if got := strings.Join(s.seen, " "); got != "reset observe progress end" || len(d.Outcome.Facts) != 1 {
+		if got := strings.Join(s.seen, " "); got != "reset reset observe progress end" || len(d.Outcome.Facts) != 1 {
 			t.Errorf("%s, facts %q", got, d.Outcome.Facts)
 		}
 	})

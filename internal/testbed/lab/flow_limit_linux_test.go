@@ -24,13 +24,17 @@ func TestFlowLimitOfATest(t *testing.T) {
 		{Kind: measurement.FTP, Flows: 2, FileBytes: 1e6},
 	}
 	var paths strings.Builder
+	limit := map[bool]func(measurement.Spec) int{false: kind.TrackedFlows, true: kind.FlowsBelowVXLAN}
+	tunnel := map[bool]string{true: "tunnel: {type: vxlan}, "}
+	plain := len(specs)
+	specs = append(specs, measurement.Spec{Kind: measurement.TCP, Flows: 4, PacingBitsPerSecond: 1e6}, specs[2], specs[6])
 	for i := range specs {
 		s := &specs[i]
 		if s.Kind != measurement.MTU && s.Kind != measurement.FTP {
 			s.Duration, s.MaxWarmup = 0.2, 0.05
 		}
 		*s = s.Defaults()
-		fmt.Fprintf(&paths, "  - {name: p%d, hops: [{type: vnet-gateway, name: gw, flow_limit: %d, rate: 20Mbit}]}\n", i, kind.TrackedFlows(*s))
+		fmt.Fprintf(&paths, "  - {name: p%d, %shops: [{type: vnet-gateway, name: gw, flow_limit: %d, rate: 20Mbit}]}\n", i, tunnel[i >= plain], limit[i >= plain](*s))
 	}
 	l := labOf(t, paths.String())
 	for i, s := range specs {
