@@ -22,6 +22,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/watch"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // runSummary is a line of `hopbench results`. Of a run that cannot be read only
@@ -90,15 +91,21 @@ func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON 
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	defer live.Working(&s, "rounds of "+name).End()
-	rounds, err := st.Rounds(ctx)
+	rounds, missing, err := st.Rounds(ctx)
 	if err != nil {
 		return err
 	}
-	announced, err := st.Announced(ctx)
+	announced, unheard, err := st.Announced(ctx)
 	if err != nil {
 		return err
 	}
 	h := report.NewHistory(head, rounds, announced)
+	if note := words.DamagedWatch(missing.Count, unheard.Count, missing.More || unheard.More); note != "" {
+		h.Status += "; " + note
+		if asJSON {
+			fmt.Fprintln(s.Err, note)
+		}
+	}
 	if page != "" {
 		if err := atomicfile.Write(page, func(w io.Writer) error { return html.WriteHistory(w, h) }); err != nil {
 			return fmt.Errorf("write the history: %w", err)

@@ -30,6 +30,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/metrics"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
@@ -217,10 +218,17 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	reading := live.Working(&s, "rounds of "+head.Name)
-	before, err := st.Rounds(ctx)
+	before, missing, err := st.Rounds(ctx)
 	reading.End()
 	if err != nil {
 		return err
+	}
+	var newest int64
+	if missing != (store.Missing{}) {
+		if newest, err = st.Newest(ctx); err != nil {
+			return fmt.Errorf("%w; hopbench results --history %s shows what can be read; watch under another --name", err, printable.ShellWord(dir))
+		}
+		fmt.Fprintln(s.Err, words.DamagedWatch(missing.Count, 0, missing.More))
 	}
 	out, err := live.OpenLines(f.events, &s)
 	if err != nil {
@@ -232,7 +240,7 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(cmp.Or(f.out, head.Name)))
 	left := f.rounds
 	w := watch.New(watch.Options{
-		Head: head, Measure: measure, Keeper: st, Before: before, Jitter: f.jitter, Budget: float64(budget), Always: always,
+		Head: head, Measure: measure, Keeper: st, Before: before, Newest: newest, Jitter: f.jitter, Budget: float64(budget), Always: always,
 		Announce: func(e watch.Event) {
 			out.Write(e)
 			if e.Code == watch.RoundEnded {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"net"
@@ -94,6 +95,32 @@ func TestWatchKeepsRoundsAndShowsThem(t *testing.T) {
 	}
 	if part := []watch.Code{watch.Started, watch.RoundEnded, watch.Stopped}; !slices.Equal(codes, slices.Concat(part, part)) {
 		t.Errorf("events %v", codes)
+	}
+}
+
+// A watch goes on without the rounds that its file does not give back, and says so.
+func TestDamagedWatch(t *testing.T) {
+	dir := t.TempDir()
+	watched := func() (int, string, string) {
+		return command(t, "watch", "127.0.0.1", "--only", "trace", "--every", "1", "--jitter", "0", "--rounds", "2", "-o", dir)
+	}
+	watched()
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.WatchFileName))
+	testutil.OK(t, err)
+	_, err = db.Exec("UPDATE round SET json = '{' WHERE number = 2")
+	testutil.OK(t, errors.Join(err, db.Close()))
+	const says = "watch.sqlite is damaged: 1 round cannot be read and is left out"
+	if status, out, problems := watched(); status != base.ExitDone || !strings.Contains(problems, says) || strings.Contains(out, "cannot be") {
+		t.Errorf("status %d: %s%s", status, out, problems)
+	}
+	if status, out, problems := command(t, "results", "--history", dir); status != base.ExitDone || !strings.Contains(out, "3 rounds") || !strings.Contains(out, says) {
+		t.Errorf("status %d: %s%s", status, out, problems)
+	}
+	var rounds []watch.Round
+	_, out, problems := command(t, "results", "--history", dir, "--json")
+	testutil.OK(t, json.Unmarshal([]byte(out), &rounds))
+	if len(rounds) != 3 || rounds[2].Number != 4 || !strings.Contains(problems, says) {
+		t.Errorf("%+v, %s", rounds, problems)
 	}
 }
 

@@ -134,15 +134,58 @@ func documents[T any](ctx context.Context, db *sql.DB, what, query string) (out 
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var text string
+		var text sql.NullString // NULL in what is left of a page
 		if err := rows.Scan(&text); err != nil {
 			return nil, err
 		}
 		var one T
-		if err := json.Unmarshal([]byte(text), &one); err != nil {
+		if err := json.Unmarshal([]byte(text.String), &one); err != nil {
 			return nil, fmt.Errorf("%w: number %d of what it has cannot be read (%w); use a copy of the file", ErrDamaged, len(out)+1, err)
 		}
 		out = append(out, one)
 	}
 	return out, rows.Err()
+}
+
+// Missing is what a damaged file does not give back.
+type Missing struct {
+	Count int
+	// More says that others may have been behind the last that can be read.
+	More bool
+}
+
+// mostUnread is how many documents in a row are looked for in vain where it cannot be read which
+// is the last: more than one damaged page of SQLite's can hide.
+const mostUnread = 10_000
+
+// readable reads the documents of a table, whose key is a number, of a damaged file as many as
+// it can.
+func readable[T any](ctx context.Context, db *sql.DB, what, table, key string) (out []T, missing Missing, err error) {
+	out, err = documents[T](ctx, db, what, fmt.Sprintf("SELECT json FROM %s ORDER BY %s", table, key))
+	if !errors.Is(err, ErrDamaged) {
+		return out, missing, err
+	}
+	var last int64
+	missing.More = db.QueryRowContext(ctx, fmt.Sprintf("SELECT coalesce(max(%s), 0) FROM %s", key, table)).Scan(&last) != nil
+	out = nil
+	query := fmt.Sprintf("SELECT json FROM %s WHERE %s = ?", table, key)
+	unread := 0 // since the last that can be read
+	for n := int64(1); n <= last || missing.More && unread < mostUnread; n++ {
+		var text sql.NullString
+		var one T
+		switch err := db.QueryRowContext(ctx, query, n).Scan(&text); {
+		case err == nil && json.Unmarshal([]byte(text.String), &one) == nil:
+			out = append(out, one)
+			missing.Count += unread
+			unread = 0
+		case err == nil || errors.Is(err, sql.ErrNoRows) || errors.Is(damaged(err), ErrDamaged):
+			unread++
+		default:
+			return nil, missing, fmt.Errorf("read number %d of %s: %w", n, what, err)
+		}
+	}
+	if !missing.More {
+		missing.Count += unread
+	}
+	return out, missing, nil
 }

@@ -92,18 +92,7 @@ func TestDamagedTrials(t *testing.T) {
 		"a document of a variation": {func(t *testing.T, file string) {
 			changed(t, file, "UPDATE trial SET json = replace(json, '{', '[') WHERE order_index = -2")
 		}, 1},
-		"pages": {func(t *testing.T, file string) {
-			text, err := os.ReadFile(file)
-			testutil.OK(t, err)
-			const page = 4096
-			for at := page; at < len(text); at += page {
-				const leaf = 0x0d // of a table; a page above them may have old rows where it has none
-				if text[at] == leaf && bytes.Contains(text[at:min(at+page, len(text))], []byte("\"id\":\"b01-p-t7\"")) {
-					clear(text[at : at+page])
-				}
-			}
-			testutil.OK(t, os.WriteFile(file, text, 0o644))
-		}, 0},
+		"pages": {func(t *testing.T, file string) { clearPage(t, file, "\"id\":\"b01-p-t7\"") }, 0},
 		"the end of the file": {func(t *testing.T, file string) {
 			info, err := os.Stat(file)
 			testutil.OK(t, err)
@@ -346,4 +335,19 @@ func TestSetAside(t *testing.T) {
 	if err := db.QueryRow("SELECT count(*) FROM set_aside").Scan(&kept); err != nil || kept != 4 {
 		t.Errorf("%d are kept, %v", kept, err)
 	}
+}
+
+// clearPage takes the pages of a table away that have a text.
+func clearPage(t *testing.T, file, has string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	testutil.OK(t, err)
+	const page = 4096
+	for at := page; at < len(text); at += page {
+		const leaf = 0x0d // of a table; a page above them may have old rows where it has none
+		if text[at] == leaf && bytes.Contains(text[at:min(at+page, len(text))], []byte(has)) {
+			clear(text[at : at+page])
+		}
+	}
+	testutil.OK(t, os.WriteFile(file, text, 0o644))
 }

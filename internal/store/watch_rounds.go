@@ -96,7 +96,8 @@ func OpenWatch(dir string) (_ *Watched, _ watch.Head, err error) {
 		return nil, watch.Head{}, fmt.Errorf("%s: %w (%w)", dir, ErrNoWatch, err)
 	}
 	w := &Watched{openFile{dir: dir}}
-	if w.db, err = database(file, "busy_timeout(5000)", "query_only(1)"); err != nil {
+	// With a writable schema SQLite reads a file that was cut short (see Store.connect).
+	if w.db, err = database(file, "busy_timeout(5000)", "writable_schema(1)", "query_only(1)"); err != nil {
 		return nil, watch.Head{}, err
 	}
 	head, err := w.head()
@@ -144,12 +145,22 @@ func (w *Watched) Put(_ context.Context, r watch.Round, announced []watch.Event)
 	return nil
 }
 
-// Rounds are all that were kept, in their order.
-func (w *Watched) Rounds(ctx context.Context) ([]watch.Round, error) {
-	return documents[watch.Round](ctx, w.db, "the watch in "+w.dir, "SELECT json FROM round ORDER BY number")
+// Rounds are all that were kept, in their order, of a damaged file those that can be read.
+func (w *Watched) Rounds(ctx context.Context) ([]watch.Round, Missing, error) {
+	return readable[watch.Round](ctx, w.db, "the watch in "+w.dir, "round", "number")
 }
 
-// Announced are the events that were kept, in their order.
-func (w *Watched) Announced(ctx context.Context) ([]watch.Event, error) {
-	return documents[watch.Event](ctx, w.db, "the watch in "+w.dir, "SELECT json FROM announced ORDER BY id")
+// Newest is the number of the newest round that was kept, also of one that cannot be read; 0
+// without any.
+func (w *Watched) Newest(ctx context.Context) (number int64, err error) {
+	if err := w.db.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) FROM round").Scan(&number); err != nil {
+		return 0, fmt.Errorf("read which round of the watch in %s is the newest: %w", w.dir, damaged(err))
+	}
+	return number, nil
+}
+
+// Announced are the events that were kept, in their order, of a damaged file those that can be
+// read.
+func (w *Watched) Announced(ctx context.Context) ([]watch.Event, Missing, error) {
+	return readable[watch.Event](ctx, w.db, "the watch in "+w.dir, "announced", "id")
 }

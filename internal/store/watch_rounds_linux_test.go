@@ -34,7 +34,10 @@ func roundsOf(dir string) (int64, error) {
 		return 0, err
 	}
 	defer w.Close()
-	rounds, err := w.Rounds(background)
+	rounds, missing, err := w.Rounds(background)
+	if missing != (store.Missing{}) {
+		return 0, fmt.Errorf("missing: %+v", missing)
+	}
 	for i, r := range rounds {
 		if r.Number != int64(i+1) {
 			return 0, fmt.Errorf("round %d is kept at place %d", r.Number, i+1)
@@ -83,7 +86,7 @@ func TestAWatchIsOfOneProcessAndOneSubject(t *testing.T) {
 	if !head.Begun.Equal(watchHead().Begun) {
 		t.Errorf("it began at %v", head.Begun)
 	}
-	if events, err := w.Announced(t.Context()); err != nil || len(events) != 1 || events[0].Code != watch.RouteChanged {
+	if events, _, err := w.Announced(t.Context()); err != nil || len(events) != 1 || events[0].Code != watch.RouteChanged {
 		t.Errorf("announced: %+v, %v", events, err)
 	}
 }
@@ -100,13 +103,60 @@ func TestWhatIsNoWatch(t *testing.T) {
 	}
 }
 
+// What a damaged file does not give back of a watch is left out and counted, and its number is
+// not given to another round.
+func TestDamagedWatch(t *testing.T) {
+	const rounds = 60
+	for what, c := range map[string]struct {
+		damage  func(t *testing.T, file string)
+		missing store.Missing // Count is 0 where SQLite decides how many share a page
+		closed  bool          // no round can be added
+	}{
+		"a document": {damage: func(t *testing.T, file string) {
+			changed(t, file, "UPDATE round SET json = replace(json, '{', '[') WHERE number = 5; UPDATE announced SET json = '' WHERE id = 1")
+		}, missing: store.Missing{Count: 1}},
+		"the newest document": {damage: func(t *testing.T, file string) {
+			changed(t, file, "UPDATE round SET json = substr(json, 1, 40) WHERE number = 60")
+		}, missing: store.Missing{Count: 1}},
+		"a page": {damage: func(t *testing.T, file string) { clearPage(t, file, `{"round":17,`) }},
+		"the end of the file": {damage: func(t *testing.T, file string) {
+			info, err := os.Stat(file)
+			testutil.OK(t, err)
+			testutil.OK(t, os.Truncate(file, info.Size()/2))
+		}, missing: store.Missing{More: true}, closed: true},
+	} {
+		dir := t.TempDir()
+		w, _, err := store.TakeUpWatch(dir, watchHead())
+		testutil.OK(t, err)
+		for n := range int64(rounds) {
+			testutil.OK(t, w.Put(t.Context(), watchRound(n+1), []watch.Event{{Code: watch.RouteChanged, Round: n + 1}}))
+		}
+		testutil.OK(t, w.Close())
+		c.damage(t, filepath.Join(dir, store.WatchFileName))
+		w, _, err = store.OpenWatch(dir)
+		testutil.OK(t, err)
+		all, missing, err := w.Rounds(t.Context())
+		if err != nil || len(all) == 0 || len(all) == rounds || missing.More != c.missing.More || c.missing.Count > 0 && missing != c.missing || !missing.More && len(all)+missing.Count != rounds {
+			t.Errorf("%s: %d rounds, missing %+v, %v", what, len(all), missing, err)
+		}
+		if newest, err := w.Newest(t.Context()); (err != nil) != c.closed || err == nil && newest != rounds {
+			t.Errorf("%s: the newest is %d, %v", what, newest, err)
+		}
+		_, unheard, err := w.Announced(t.Context())
+		if err != nil || what == "a document" && unheard != c.missing {
+			t.Errorf("%s: announcements missing: %+v, %v", what, unheard, err)
+		}
+		testutil.OK(t, w.Close())
+	}
+}
+
 // keepRounds keeps rounds, and says so of each, until it is killed.
 func keepRounds(dir string) error {
 	w, _, err := store.TakeUpWatch(dir, watchHead())
 	if err != nil {
 		return err
 	}
-	done, err := w.Rounds(background)
+	done, _, err := w.Rounds(background)
 	if err != nil {
 		return err
 	}

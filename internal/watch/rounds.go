@@ -31,6 +31,8 @@ type Options struct {
 	// Before are the rounds that were kept, in their order. New reads them, and keeps none:
 	// those of a year are 100 MB.
 	Before []Round
+	// Newest is the number of the newest round that was kept, if that is none of Before.
+	Newest int64
 	// Jitter is by how much of its interval a round may come later, at random: so that it
 	// does not keep step with what else happens every so often.
 	Jitter float64
@@ -60,6 +62,7 @@ type Watch struct {
 	tracker *Tracker
 	bucket  bucket
 	waiting []kept
+	newest  int64 // number of the newest round
 
 	mutex sync.Mutex
 	state State
@@ -93,6 +96,7 @@ func New(o Options) *Watch {
 		w.bucket.fill(max(o.Wall().Sub(last.Start), 0))
 	}
 	w.o.Before = nil
+	w.newest = max(o.Newest, w.state.Last.Number)
 	return w
 }
 
@@ -130,16 +134,16 @@ func (w *Watch) announce(e Event) {
 // Run measures until ctx ends, which is no error. Rounds that still wait for the store then
 // are tried once more.
 func (w *Watch) Run(ctx context.Context) (err error) {
-	w.announce(Event{Format: Format, Code: Started, Time: w.o.Wall(), Round: w.state.Last.Number, Head: &w.o.Head, Rounds: w.state.Rounds})
+	w.announce(Event{Format: Format, Code: Started, Time: w.o.Wall(), Round: w.newest, Head: &w.o.Head, Rounds: w.state.Rounds})
 	defer func() {
 		err = errors.Join(err, w.flush(context.WithoutCancel(ctx)))
 		if n := len(w.waiting); n > 0 {
 			err = errors.Join(err, fmt.Errorf("%d rounds could not be kept; make room where the watch is", n))
 		}
-		w.announce(Event{Code: Stopped, Time: w.o.Wall(), Round: w.state.Last.Number, Rounds: w.state.Rounds})
+		w.announce(Event{Code: Stopped, Time: w.o.Wall(), Round: w.newest, Rounds: w.state.Rounds})
 	}()
 	every := w.o.Head.Rules.Every.Duration()
-	begun, goesOn := time.Now(), w.state.Last.Number > 0
+	begun, goesOn := time.Now(), w.newest > 0
 	last, lastWall := begun, w.o.Wall()
 	for slot := 0; ; slot++ {
 		due := begun.Add(time.Duration(slot) * every)
@@ -167,7 +171,8 @@ func (w *Watch) Run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		r.Number, r.Start, r.Elapsed = w.state.Last.Number+1, wall.Round(time.Millisecond), measurement.SecondsOf(time.Since(start))
+		w.newest++
+		r.Number, r.Start, r.Elapsed = w.newest, wall.Round(time.Millisecond), measurement.SecondsOf(time.Since(start))
 		if step := wall.Round(0).Sub(lastWall.Round(0)) - passed; step.Abs() > max(leastStep, time.Duration(steered*float64(passed))) {
 			r.ClockStep = measurement.SecondsOf(step)
 		}

@@ -216,3 +216,27 @@ func TrendCaption(value, smallest string, run, missing int) string {
 func WatchLimits(stated string) string {
 	return "A change is three samples in a row beyond a limit, or more of a series of which single ones are often beyond it. The limits follow from the noise of each series and allow " + stated + "."
 }
+
+// DamagedWatch says what cannot be read of a watch, nothing if all can. More says that others
+// may be missing.
+func DamagedWatch(rounds, announcements int, more bool) string {
+	var missing []string
+	if rounds > 0 {
+		missing = append(missing, quantity.Count(rounds, "round"))
+	}
+	if announcements > 0 {
+		missing = append(missing, quantity.Count(announcements, "announcement"))
+	}
+	text := "watch.sqlite is damaged: "
+	switch {
+	case missing == nil && !more:
+		return ""
+	case missing == nil:
+		text += "rounds or announcements may be missing here"
+	case more:
+		text += List(missing) + ", and perhaps further ones, cannot be read and are left out"
+	default:
+		text += List(missing) + " cannot be read and " + agree(rounds+announcements, "is", "are") + " left out"
+	}
+	return text
+}

@@ -47,6 +47,10 @@ func TestWatchWords(t *testing.T) {
 		{TrendCaption("1 ms", "+1 %", 4, 0), "Level 1 ms; smallest change found within 4 samples: +1 %; steady."},
 		{TrendCaption("1 ms", None, 3, 5), "Newest 1 ms; learning, 5 samples to come."},
 		{watchFailure(&watch.Failure{Findings: []measurement.Finding{{Code: measurement.FoundText, Text: "why", Fatal: true}}}), "why"},
+		{DamagedWatch(0, 0, false), ""},
+		{DamagedWatch(1, 0, false), "watch.sqlite is damaged: 1 round cannot be read and is left out"},
+		{DamagedWatch(1, 2, true), "watch.sqlite is damaged: 1 round and 2 announcements, and perhaps further ones, cannot be read and are left out"},
+		{DamagedWatch(0, 0, true), "watch.sqlite is damaged: rounds or announcements may be missing here"},
 		{WatchMoment(time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))), "2026-01-02 03:04:05 +0100"},
 	} {
 		if got := strings.ReplaceAll(c.got, NBSP, " "); got != c.want {
