@@ -50,16 +50,22 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 					notes = append(notes, *why)
 					continue
 				}
+				var lacking []string // primary metrics; a secondary one may rightly be missing
+				compared := len(all)
 				for _, m := range measurement.ComparedOf(t.Spec.Kind) {
-					c := changeEstimate(samplesOf(before, contrast, t.Name, m, opts), samplesOf(after, contrast, t.Name, m, opts), contrast, t, m, opts)
-					switch {
-					case c != nil:
+					was, is := samplesOf(before, contrast, t.Name, m, opts), samplesOf(after, contrast, t.Name, m, opts)
+					if c := changeEstimate(was, is, contrast, t, m, opts); c != nil {
 						c.Run, c.ReferenceRun = side.Label, reference.Label
 						all = append(all, c)
-					case m.Leads(t.Spec.Kind):
-						// A secondary metric may rightly be missing.
-						notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Test: t.Name})
+					} else if m.Leads(t.Spec.Kind) || m.PrimaryIn(t.Spec.Kind) && len(was) > 0 {
+						lacking = append(lacking, m.Name)
 					}
+				}
+				if len(all) == compared && lacking != nil {
+					lacking = []string{""} // no trial counts
+				}
+				for _, metric := range lacking {
+					notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Test: t.Name, Metric: metric})
 				}
 			}
 		}

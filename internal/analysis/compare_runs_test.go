@@ -351,6 +351,40 @@ func TestCompareRunsWithHoles(t *testing.T) {
 	}
 }
 
+// A run whose trials lack one metric is compared by the others: that its trials do not count
+// is not said.
+func TestCompareRunsWithoutAMetric(t *testing.T) {
+	rates := map[string][]float64{"direct": around(1, 0.1, 6, 0), "hop": around(1, 0.1, 6, 1)}
+	for metric, others := range map[string]int{goodput: 2, "loss_fraction": 2, "": 0} {
+		var runs []LabelledRun
+		for _, label := range []string{"A", "B"} {
+			r := runOf(label, rates, nil)
+			r.Result.Tests[0].Spec = measurement.Spec{Kind: measurement.UDP}.Defaults()
+			for i := range r.Result.Trials {
+				m := r.Result.Trials[i].Metrics
+				m["loss_fraction"], m["reordered_fraction"] = 0.01, 0.01
+				switch {
+				case label == "A":
+				case metric == "":
+					clear(m)
+				default:
+					delete(m, metric)
+				}
+			}
+			r.Result.Tests = r.Result.Tests[:1]
+			runs = append(runs, r)
+		}
+		changes, notes := compared(runs[0], runs[1])
+		if len(changes) != others || len(notes) != 1 || notes[0].Code != result.NoteNothingToCompare || notes[0].Metric != metric {
+			t.Errorf("without %q: %d changes, notes %+v", metric, len(changes), notes)
+		}
+	}
+	// What neither has is not missed, unless a report leads with it.
+	if _, notes := compared(runOf("A", rates, nil), runOf("B", rates, nil)); len(notes) != 1 || notes[0].Test != "latency" || notes[0].Metric != "" {
+		t.Errorf("notes %+v", notes)
+	}
+}
+
 // What does not count in the runs of a group is counted once, of all of their trials.
 func TestExcludedTrialsOfAGroup(t *testing.T) {
 	before, after := runsWith(.9, 1.1, 0), runsWith(.9, 1.1, 4)

@@ -103,6 +103,9 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("%s has no test %q of the same kind.", x.Run, x.Test)
 	}},
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
+		if x.Metric != "" {
+			return fmt.Sprintf("%s, %s: %s is not compared, since in one of the runs (%s and %s) no trial that counts has it.", n.Path(x.Path), n.Test(x.Test), measurement.MetricOf(x.Metric).Label, x.ReferenceRun, x.Run)
+		}
 		return fmt.Sprintf("%s, %s: not compared, since in one of the runs (%s and %s) no trial of it counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
 	}},
 	result.NoteOldFormat: {say: func(n Names, x result.Note) string {
