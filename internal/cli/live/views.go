@@ -25,7 +25,12 @@ const AnyPort = "127.0.0.1:0"
 const onStandardOutput = "-"
 
 // Flags say who else than the terminal watches a run.
-type Flags struct{ events, prometheus, ui string }
+type Flags struct {
+	events, prometheus, ui string
+	// Resumed says that the file of events may have those of the run's earlier part, which are
+	// kept.
+	Resumed bool
+}
 
 func (f *Flags) Define(flags *pflag.FlagSet) {
 	f.DefineEvents(flags)
@@ -64,7 +69,7 @@ func (f Flags) Open(ctx context.Context, s *base.Streams, json bool) (_ *Views, 
 		v.write(ctx, s.Out, func() error { return nil })
 		s.Out = io.Discard
 	} else if f.events != "" {
-		file, err := os.Create(f.events)
+		file, err := f.file()
 		if err != nil {
 			return nil, fmt.Errorf("--events: %w", err)
 		}
@@ -90,6 +95,30 @@ func (f Flags) Open(ctx context.Context, s *base.Streams, json bool) (_ *Views, 
 		TellPage(s, v.page)
 	}
 	return v, nil
+}
+
+// file opens the file of events.
+func (f Flags) file() (*os.File, error) {
+	if info, err := os.Stat(f.events); !f.Resumed || err != nil || !info.Mode().IsRegular() {
+		return os.Create(f.events)
+	}
+	file, err := os.OpenFile(f.events, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	// A program that was killed may have left half a line.
+	last := []byte("\n")
+	size, err := file.Seek(0, io.SeekEnd)
+	if err == nil && size > 0 {
+		_, err = file.ReadAt(last, size-1)
+	}
+	if err == nil && last[0] != '\n' {
+		_, err = file.WriteString("\n")
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // drainTime is how long a pipe may take to read the last events.

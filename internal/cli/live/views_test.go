@@ -45,6 +45,30 @@ func TestEventsAreWritten(t *testing.T) {
 	}
 }
 
+// A run that goes on has its events behind those of its earlier part, of which the last may be
+// half a line; a new run overwrites them.
+func TestEventsOfAResumedRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events")
+	for _, c := range []struct {
+		resumed bool
+		before  string
+		lines   int
+	}{
+		{true, "", 1},
+		{true, "", 2},
+		{true, `{"half`, 4},
+		{false, "", 1},
+	} {
+		text, _ := os.ReadFile(file) // none at first
+		testutil.OK(t, os.WriteFile(file, append(text, c.before...), 0o600))
+		testutil.OK(t, opened(t, Flags{events: file, Resumed: c.resumed}, &base.Streams{}, true))
+		text, err := os.ReadFile(file)
+		if lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"); err != nil || len(lines) != c.lines || !json.Valid([]byte(lines[len(lines)-1])) {
+			t.Errorf("%+v: %v\n%s", c, err, text)
+		}
+	}
+}
+
 // What cannot be had is said before anything is measured.
 func TestViewsThatCannotBe(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
