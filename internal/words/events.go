@@ -46,9 +46,16 @@ func LiveSecond(s event.Second) string {
 }
 
 // RunStarted announces a run.
-func RunStarted(r event.RunStart) string {
-	text := fmt.Sprintf("%s: %s × %s × %s, about %s", r.Name,
-		quantity.Count(len(r.Paths), "path"), quantity.Count(len(r.Tests), "test"), Blocks(r.Blocks, r.TwoStage), About(r.Expected.Duration()))
+func RunStarted(e event.Event) string {
+	r, time := e.Run, "about "+About(e.Run.Expected.Duration())
+	switch {
+	case e.Done > 0 && e.Done == e.Planned:
+		time = fmt.Sprintf("all %s stored", quantity.Count(e.Done, "trial"))
+	case e.Done > 0:
+		time = fmt.Sprintf("%d of %d trials stored, about %s left", e.Done, e.Planned, About(e.Left.Duration()))
+	}
+	text := fmt.Sprintf("%s: %s × %s × %s, %s", r.Name,
+		quantity.Count(len(r.Paths), "path"), quantity.Count(len(r.Tests), "test"), Blocks(r.Blocks, r.TwoStage), time)
 	if r.Folder != "" {
 		text += ", into " + r.Folder
 	}
@@ -144,7 +151,7 @@ func ResultsLate(results int) string {
 func Event(e event.Event) string {
 	switch e.Code {
 	case event.RunStarted:
-		return RunStarted(*e.Run)
+		return RunStarted(e)
 	case event.BlockStarted:
 		return fmt.Sprintf("block %d", e.Block)
 	case event.TrialStarted:

@@ -66,6 +66,20 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// What a run that goes on announces is the time that is left.
+func TestRunStarted(t *testing.T) {
+	run := &event.RunStart{Name: "mine", Paths: []string{"a", "b"}, Tests: []string{"x"}, Blocks: 6, Expected: 60, Folder: "dir"}
+	for want, e := range map[string]event.Event{
+		"mine: 2 paths × 1 test × 6 blocks, about 60 s, into dir":                             {Run: run, Planned: 12, Left: 60},
+		"mine: 2 paths × 1 test × 6 blocks, 3 of 12 trials stored, about 45 s left, into dir": {Run: run, Done: 3, Planned: 12, Left: 45},
+		"mine: 2 paths × 1 test × 6 blocks, all 12 trials stored, into dir":                   {Run: run, Done: 12, Planned: 12},
+	} {
+		if got := RunStarted(e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // A trial that its path broke counts, as the worst; one that a gate excluded does not.
 func TestTrialsThatDidNotPass(t *testing.T) {
 	findings := []measurement.Finding{{Name: "test", Code: measurement.FoundText, Text: "reset", Fatal: true}}

@@ -37,7 +37,7 @@ func (v *terminalView) show(e event.Event) {
 	switch e.Code {
 	case event.RunStarted:
 		v.blocks = e.Run.Blocks
-		v.lasting("%s", words.RunStarted(*e.Run))
+		v.lasting("%s", words.RunStarted(e))
 	case event.Warning:
 		v.lasting("warning: %s", e.Text)
 	case event.StoreLag:
