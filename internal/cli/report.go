@@ -2,7 +2,10 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +34,9 @@ this; the run keeps its own.`,
   hopbench report DIR --picture result.svg     the costs, to put into a page of your own`,
 		Args: base.Exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if picture != "" && !strings.EqualFold(filepath.Ext(picture), ".svg") {
+				return base.Usage(fmt.Errorf("--picture %s: the picture is SVG; write a name that ends in .svg, which a browser opens and rsvg-convert or inkscape makes a PNG or PDF of", picture))
+			}
 			return watched.Follow(c.Context(), &s, json, "report of "+args[0], func(tell live.Steps) (err error) {
 				st, err := runs.Open(args[0])
 				if err != nil {
@@ -52,7 +58,7 @@ this; the run keeps its own.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&picture, "picture", "", "also draw the costs as an SVG picture into this file")
+	c.Flags().StringVar(&picture, "picture", "", "also draw the costs as an SVG picture into this file, NAME.svg")
 	c.Flags().BoolVarP(&json, "json", "J", false, "print result.json on standard output and nothing else there")
 	runs.VerboseFlag(c.Flags(), &verbose)
 	watched.DefineEvents(c.Flags())

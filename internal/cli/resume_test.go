@@ -288,6 +288,19 @@ func TestResultOfAnUnwrittenReport(t *testing.T) {
 	}
 }
 
+// A picture is SVG, whatever else a name promises.
+func TestNameOfAPicture(t *testing.T) {
+	dir, folder := begun(t, nil), t.TempDir()
+	for name, want := range map[string]int{"p.svg": base.ExitDone, "P.SVG": base.ExitDone, "p.png": base.ExitUsage, "p": base.ExitUsage} {
+		file := filepath.Join(folder, name)
+		status, _, problems := command(t, "report", dir, "--picture", file)
+		_, err := os.Stat(file)
+		if status != want || (err == nil) != (want == base.ExitDone) || (want == base.ExitUsage) != strings.Contains(problems, "ends in .svg") {
+			t.Errorf("%s: status %d, %v: %s", name, status, err, problems)
+		}
+	}
+}
+
 // Why a run ended early, and how it goes on, hides nothing that went wrong then.
 func TestInterrupted(t *testing.T) {
 	dir := begun(t, nil)
