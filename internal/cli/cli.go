@@ -31,7 +31,8 @@ import (
 // Main runs one command line, args without the program's name, and returns
 // the exit status.
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
-	err := base.Execute(rootCommand(base.Streams{In: stdin, Out: stdout, Err: stderr}), args, stdin, stdout, stderr)
+	out := base.NewOutput(stdout)
+	err := out.Failed(base.Execute(rootCommand(base.Streams{In: stdin, Out: out, Err: stderr}), args, stdin, out, stderr))
 	// What is wrong with a file is said with its name and line, as compilers do.
 	if bad, ok := errors.AsType[strict.Errors](err); ok {
 		fmt.Fprintln(stderr, base.ShownLines(bad.Error(), ""))

@@ -194,8 +194,8 @@ func splitExec(args []string) (node string, command []string) {
 // descriptors are the files behind the streams, which a program in another
 // process can write to.
 func descriptors(s base.Streams) (stdout, stderr *os.File, err error) {
-	stdout, ok1 := s.Out.(*os.File)
-	stderr, ok2 := s.Err.(*os.File)
+	stdout, ok1 := base.FileOf(s.Out)
+	stderr, ok2 := base.FileOf(s.Err)
 	if !ok1 || !ok2 {
 		return nil, nil, errors.New("lab exec needs real standard output and error files")
 	}

@@ -12,7 +12,7 @@ import (
 
 // IsTerminal says whether a stream is a terminal.
 func IsTerminal(stream any) bool {
-	f, ok := fileOf(stream)
+	f, ok := FileOf(stream)
 	if !ok {
 		return false
 	}
@@ -23,8 +23,9 @@ func IsTerminal(stream any) bool {
 // Over is a writer in front of another.
 type Over interface{ Under() io.Writer }
 
-func fileOf(stream any) (*os.File, bool) {
-	if over, ok := stream.(Over); ok {
+// FileOf is the file that a stream writes to.
+func FileOf(stream any) (*os.File, bool) {
+	for over, ok := stream.(Over); ok; over, ok = stream.(Over) {
 		stream = over.Under()
 	}
 	f, ok := stream.(*os.File)
@@ -33,7 +34,7 @@ func fileOf(stream any) (*os.File, bool) {
 
 // TerminalWidth is the number of columns of w, 100 when it is no terminal.
 func TerminalWidth(w io.Writer) int {
-	if f, ok := fileOf(w); ok && IsTerminal(w) {
+	if f, ok := FileOf(w); ok && IsTerminal(w) {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}

@@ -30,7 +30,8 @@ if they have the same version.`,
 	}
 	root.AddCommand(AgentCommand(), ServeCommand(nil))
 	base.AddVersion(root, "Print the version and the commit", "the slim program: agent and serve\n", nil)
-	err := base.Execute(root, args, stdin, stdout, stderr)
+	out := base.NewOutput(stdout)
+	err := out.Failed(base.Execute(root, args, stdin, out, stderr))
 	if _, unknown := errors.AsType[*base.UnknownCommand](err); unknown {
 		err = fmt.Errorf("%w: this is the slim program, which has agent, serve and version; the whole hopbench has the others", err)
 	}
