@@ -238,12 +238,16 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(cmp.Or(f.out, head.Name)))
-	left := f.rounds
+	left, long := f.rounds, false
 	w := watch.New(watch.Options{
 		Head: head, Measure: measure, Keeper: st, Before: before, Newest: newest, Jitter: f.jitter, Budget: float64(budget), Always: always,
 		Announce: func(e watch.Event) {
 			out.Write(e)
 			if e.Code == watch.RoundEnded {
+				if why := words.LongRound(*e.Of, f.every); why != "" && !long {
+					long = true
+					fmt.Fprintln(s.Err, "warning: "+why)
+				}
 				if left--; left == 0 {
 					stop()
 				}

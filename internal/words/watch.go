@@ -191,6 +191,17 @@ func watchRound(r watch.Round) string {
 	return fmt.Sprintf("round %d: %s", r.Number, strings.Join(parts, "; "))
 }
 
+// LongRound says what becomes of the interval of a watch whose round took longer, nothing of
+// one that did not.
+func LongRound(r watch.Round, every time.Duration) string {
+	took := r.Elapsed.Duration()
+	if took <= every {
+		return ""
+	}
+	return fmt.Sprintf("round %d took %s, longer than --every %s: while rounds take so long, one begins every %s, and levels are learned as many times later",
+		r.Number, Time(r.Elapsed), quantity.FormatDuration(every), quantity.FormatDuration((took + every - 1).Truncate(every)))
+}
+
 // WatchMoment is a time on a line of a watch, in local time with its zone.
 func WatchMoment(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
 
