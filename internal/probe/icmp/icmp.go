@@ -54,7 +54,8 @@ const cookieBytes = 8
 // Run pings the target. progress, which may be nil, is called about ten times
 // a second from the same goroutine. When ctx ends early Run returns what was
 // measured so far and the context's error. That no answer came is not an
-// error: it is a loss_fraction of 1.
+// error: it is a loss_fraction of 1. That answers came, all after the timeout, or
+// that this host sent no request is one.
 func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	p, err := planOf(req)
 	if err != nil {
@@ -65,7 +66,11 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		return measurement.Outcome{}, fmt.Errorf("ping %v: %w", p.target, err)
 	}
 	s := newSession(p, c)
-	err = errors.Join(s.run(ctx, progress), c.close())
+	err = s.run(ctx, progress)
+	if err == nil {
+		err = s.unanswered()
+	}
+	err = errors.Join(err, c.close())
 	if err != nil {
 		err = fmt.Errorf("ping %v: %w", p.target, err)
 	}

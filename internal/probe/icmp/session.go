@@ -99,6 +99,7 @@ type session struct {
 	firstTTL                                  int
 	failures                                  map[failure]int
 	sendErrors                                map[string]int
+	sendErr                                   error         // the last
 	behind                                    time.Duration // the worst lag behind the schedule
 }
 
@@ -172,12 +173,17 @@ func (s *session) send(lag time.Duration) {
 	e.sent = time.Now()
 	if err := s.conn.send(s.sent); err != nil {
 		e.state = unsendable
-		s.sendErrors[err.Error()]++
+		s.couldNotSend(err)
 	} else {
 		e.state = pending
 		s.waiting++
 	}
 	s.sent++
+}
+
+func (s *session) couldNotSend(err error) {
+	s.sendErr = err
+	s.sendErrors[err.Error()]++
 }
 
 // next gives up requests whose time is over and returns until when to wait,
@@ -228,7 +234,7 @@ func (s *session) take(ev *event) {
 	e := &s.echos[index]
 	if ev.what == notSent && e.state == pending {
 		e.state = unsendable
-		s.sendErrors[ev.err.Error()]++
+		s.couldNotSend(ev.err)
 		s.waiting--
 	}
 	if ev.what == notSent {
@@ -308,6 +314,24 @@ func (s *session) rtt(e *echo, ev *event) time.Duration {
 	}
 	*count++
 	return rtt
+}
+
+// unanswered is why no round trip counts, if the path did not lose the requests: it is longer
+// than the timeout, or this host sent none.
+func (s *session) unanswered() error {
+	unsent := 0
+	for _, n := range s.sendErrors {
+		unsent += n
+	}
+	switch {
+	case s.received() > 0:
+		return nil
+	case s.late > 0:
+		return fmt.Errorf("none of %d requests was answered within the timeout of %v, after which %d answers came; the round trip takes longer: give a longer timeout", s.sent, s.plan.timeout, s.late)
+	case unsent == s.sent:
+		return fmt.Errorf("none of %d requests could be sent: %w", s.sent, s.sendErr)
+	}
+	return nil
 }
 
 func (s *session) received() int { return int(s.rtts.Samples()) }

@@ -3,10 +3,12 @@ package icmp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,6 +143,33 @@ func TestEveryFateIsCounted(t *testing.T) {
 			t.Errorf("timestamps %q", o.Effective["ping_timestamps"])
 		}
 	})
+}
+
+// A path whose answers all come late is not one that lost the requests, nor is a host that
+// sends none of them.
+func TestWhyNothingWasAnswered(t *testing.T) {
+	slow, lost, refused := []time.Duration{150 * time.Millisecond}, []time.Duration{}, fmt.Errorf("send: %w", syscall.EPERM)
+	for _, test := range []struct {
+		name string
+		path scripted
+		want string
+		is   error
+	}{
+		{name: "late", path: scripted{delays: map[int][]time.Duration{0: slow, 1: slow, 2: lost}}, want: "after which 2 answers came"},
+		{name: "lost", path: scripted{delays: map[int][]time.Duration{0: lost, 1: lost, 2: lost}}},
+		{name: "one in time", path: scripted{delays: map[int][]time.Duration{0: slow, 1: slow}}},
+		{name: "not sent", path: scripted{unsent: map[int]error{0: refused, 1: refused, 2: refused}}, want: "none of 3 requests could be sent", is: syscall.EPERM},
+		{name: "sent and lost", path: scripted{unsent: map[int]error{0: refused, 1: refused}, delays: map[int][]time.Duration{2: lost}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSession(testPlan(t, measurement.Spec{Count: 3, Interval: 0.1, Timeout: 0.1}), &test.path)
+			testutil.OK(t, s.run(t.Context(), nil))
+			err := s.unanswered()
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) || test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+			}
+		})
+	}
 }
 
 func TestScheduleIsOpenLoop(t *testing.T) {
