@@ -7,11 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs are those that the calling thread may run on, as sched_setaffinity(2)
-// numbers them, in ascending order; nil if the kernel does not say.
+// AllowedCPUs are those that the calling thread may run on and be kept to, as
+// sched_setaffinity(2) numbers them, in ascending order; nil if the kernel does not say, or
+// a filter of system calls (seccomp(2)) lets no thread be kept to some. Asked for no CPU at
+// all, the kernel changes nothing and finds that invalid.
 func AllowedCPUs() []int {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
+	var set, none unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil || unix.SchedSetaffinity(0, &none) != unix.EINVAL { //nolint:errorlint // a bare errno
 		return nil
 	}
 	var cpus []int

@@ -36,6 +36,33 @@ func TestPin(t *testing.T) {
 	}
 }
 
+// Where a container or a service may not keep threads to CPUs, there are none to choose from.
+func TestPinningRefused(t *testing.T) {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call (struct seccomp_data)
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_SCHED_SETAFFINITY},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	var errno unix.Errno
+	var cpus []int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for ever: the filter, and the thread, end with this goroutine
+		if errno, _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).(unix.Errno); errno == 0 {
+			_, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+		}
+		cpus = AllowedCPUs()
+	}()
+	<-done
+	testutil.Need(t, errno != unix.ENOSYS && errno != unix.EINVAL, "a kernel with CONFIG_SECCOMP_FILTER")
+	if errno != 0 || cpus != nil {
+		t.Errorf("%v; a thread that cannot be kept to CPUs may be kept to %v", errno, cpus)
+	}
+}
+
 // Those that spin never take all CPUs.
 func TestSpinLeavesAProcessor(t *testing.T) {
 	taken := 0

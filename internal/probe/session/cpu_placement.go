@@ -66,7 +66,7 @@ func PlaceEnds(open protocol.Open) (Placement, error) {
 		p = place(open.Spec.Colocate, open.CPUs, thread.AllowedCPUs())
 	}
 	if open.Spec.Colocate && p.Name != measurement.PlacementSame {
-		return p, Refusal(Unsupported, "both ends cannot run on one CPU as asked (colocate): they are on different hosts, or have no CPU in common")
+		return p, Refusal(Unsupported, "both ends cannot run on one CPU as asked (colocate): they are on different hosts, have no CPU in common, or a system does not let threads be kept to CPUs")
 	}
 	return p, nil
 }
@@ -111,7 +111,8 @@ func Pinned(cpus []int, f func() error) error {
 	}
 	unpin, err := thread.Pin(cpus)
 	if err != nil {
-		return fmt.Errorf("keep the thread on CPUs %v: %w", cpus, err)
+		// Whatever errno a filter of system calls gives: it is not the path's.
+		return &Error{Op: fmt.Sprintf("keep the thread on CPUs %v", cpus), Reason: Local, Err: err}
 	}
 	defer unpin()
 	return f()

@@ -2,12 +2,14 @@ package session
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/thread"
 )
 
@@ -106,5 +108,16 @@ func TestPlacedByAnOlderServer(t *testing.T) {
 	spec.Colocate = true
 	if _, err := PlacedBy(spec, protocol.Ready{}); ReasonOf(err) != Unsupported {
 		t.Errorf("colocated: %v", err)
+	}
+}
+
+// That a thread cannot be kept to CPUs is its host's doing, with whatever errno it is refused.
+func TestPinnedRefused(t *testing.T) {
+	err := Pinned([]int{maxCPU - 1}, func() error { return nil })
+	if testutil.Need(t, !slices.Contains(thread.AllowedCPUs(), maxCPU-1), "a host of fewer CPUs"); err == nil {
+		t.Fatal("pinned to a CPU that is not there")
+	}
+	if reason := ReasonOf(Wrap("exchange", err)); runtime.GOOS == "linux" && reason != Local {
+		t.Errorf("%s: %v", reason, err)
 	}
 }
