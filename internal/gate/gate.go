@@ -28,8 +28,8 @@ type Limits struct {
 	// Instrument is how the first trial of the test that passed was measured, by
 	// the keys of its Effective; nil before that.
 	Instrument map[string]string
-	// FewWarn has few round trips, and an end that stood still, warned of instead of
-	// refusing the trial, where nothing is compared.
+	// FewWarn has few round trips or packets, and an end that stood still, warned of
+	// instead of refusing the trial, where nothing is compared.
 	FewWarn bool
 	// ClockStep is by how much the real-time clock of this machine was set during the
 	// trial, besides its monotonic one.
@@ -46,6 +46,8 @@ const (
 	// clouds let far more through for a while: to exclude the fastest trials of the
 	// faster path would be a bias.
 	rateTolerance = 1.02
+	// pathFilled is the share of a known rate from which on a path carried what it can.
+	pathFilled = 0.9
 	// clockTolerance is the step of a clock that matters: the readings of two clocks
 	// one after the other differ by less.
 	clockTolerance = time.Millisecond

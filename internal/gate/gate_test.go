@@ -323,6 +323,9 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 	metric := func(name string, v float64) func(*measurement.Outcome) {
 		return func(o *measurement.Outcome) { o.Metrics[name] = v }
 	}
+	slowUDP := func(o *measurement.Outcome) {
+		o.Metrics = measurement.Metrics{"sent_bits_per_second": 3e6, "loss_fraction": 0.98, "goodput_bits_per_second": 6 * 10e3, "received_packets_per_second": 6}
+	}
 	drops := func(n float64) func(*measurement.Outcome) {
 		return func(o *measurement.Outcome) {
 			o.Destination.Drops = []measurement.Drop{{Place: "UDP receive buffer", Packets: n}}
@@ -348,7 +351,12 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "udp, all lost", spec: udp, change: func(o *measurement.Outcome) {
 			o.Metrics = measurement.Metrics{"goodput_bits_per_second": 0, "loss_fraction": 1}
 		}, fatal: "loss!"},
-		{name: "udp with few packets", spec: udp, change: metric("received_packets_per_second", 99), fatal: "enough-packets!", says: "99 packets"},
+		{name: "udp with few packets", spec: udp, change: metric("received_packets_per_second", 99), fatal: "enough-packets!", says: "only 99 of 110 packets"},
+		{name: "udp with few packets, and nothing is compared", spec: udp, change: metric("received_packets_per_second", 99), limits: gate.Limits{FewWarn: true}, warn: "enough-packets"},
+		{name: "udp over a slow hop", spec: udp, change: slowUDP, limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 64e3}}, warn: "enough-packets", says: "only 6 of 300 packets"},
+		{name: "udp over a slow hop that lost more", spec: udp, change: slowUDP, limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 128e3}}, fatal: "enough-packets!"},
+		{name: "udp over a hop that is slow the other way", spec: udp, change: slowUDP, limits: gate.Limits{Limits: testbed.Limits{ReturnBitsPerSecond: 64e3}}, fatal: "enough-packets!"},
+		{name: "udp in reverse over a hop that is slow that way", spec: spec(measurement.Spec{Kind: measurement.UDP, Direction: measurement.Receive}), change: slowUDP, limits: gate.Limits{Limits: testbed.Limits{ReturnBitsPerSecond: 64e3}}, warn: "enough-packets"},
 		{name: "udp with few packets sent", spec: udp, change: metric("received_packets_per_second", 80), warn: "enough-packets"},
 		{name: "udp, packets enough that a queue held up", spec: udp, change: func(o *measurement.Outcome) {
 			o.Metrics = measurement.Metrics{"sent_bits_per_second": 200 * 8000, "loss_fraction": 0.1, "goodput_bits_per_second": 95 * 8000, "received_packets_per_second": 95}

@@ -35,10 +35,13 @@ func (j *judge) packets(metric string) {
 	// iperf3 counts bytes at the receiver and need not say how many packets.
 	if perSecond > 0 && received < minimumPackets {
 		few := measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets}
-		if received/(1-loss) >= minimumPackets {
-			j.broken("enough-packets", few) // the path lost the others
-		} else {
+		if sent := received / (1 - loss); sent < minimumPackets {
 			j.warn("enough-packets", few) // the rate was too low for the time; it is a rate all the same
+		} else {
+			few.Of = int(math.Round(sent)) // the path lost the others, perhaps because it carries no more
+			counts := j.limits.FewWarn || j.filled((goodput+perSecond*headersBytes*8)*(received+1)/received)
+			few.PathFailure, few.Fatal = !counts, !counts
+			j.warn("enough-packets", few)
 		}
 	}
 	if j.spec.LossBound == 0 {

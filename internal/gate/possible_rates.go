@@ -4,13 +4,28 @@ import "github.com/hopbench/hopbench/internal/measurement"
 
 // oneWay compares a rate with what the sending end and the path allow.
 func (j *judge) oneWay(rate float64) {
-	cap, whose, path := j.limits.SourceEgressBitsPerSecond, measurement.LimitSource, j.limits.PathBitsPerSecond
+	cap, whose := j.limits.SourceEgressBitsPerSecond, measurement.LimitSource
 	if j.spec.Direction == measurement.Receive {
-		cap, whose, path = j.limits.DestinationEgressBitsPerSecond, measurement.LimitDestination, j.limits.ReturnBitsPerSecond
+		cap, whose = j.limits.DestinationEgressBitsPerSecond, measurement.LimitDestination
 	}
 	pairs := j.limits.pairs()
 	j.possible(rate, cap*float64(pairs), whose, pairs)
-	j.possible(rate, path, measurement.LimitHop, 0)
+	j.possible(rate, j.pathRate(), measurement.LimitHop, 0)
+}
+
+// pathRate is the declared rate of the slowest hop in the direction of the test, 0 where there
+// is none.
+func (j *judge) pathRate() float64 {
+	if j.spec.Direction == measurement.Receive {
+		return j.limits.ReturnBitsPerSecond
+	}
+	return j.limits.PathBitsPerSecond
+}
+
+// filled says that a rate is what the path was declared to carry, less the headers of tunnels.
+func (j *judge) filled(rate float64) bool {
+	most := j.pathRate()
+	return most > 0 && rate >= most*pathFilled
 }
 
 // eachWay divides the rate of a test of both directions: by its metrics, or

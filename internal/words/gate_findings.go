@@ -56,6 +56,9 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	},
 	measurement.FoundDropsOfAll: dropped,
 	measurement.FoundFewPackets: func(f finding) string {
+		if f.Of > 0 {
+			return fmt.Sprintf("only %d of %d packets arrived, too few for a rate (at least %d)", f.Count, f.Of, f.Needed)
+		}
 		return fmt.Sprintf("%d packets in the measured time are too few for a loss rate (at least %d)", f.Count, f.Needed)
 	},
 	measurement.FoundAboveLossBound: func(f finding) string {
