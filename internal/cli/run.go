@@ -222,9 +222,11 @@ type session struct {
 	store *store.Store
 	// reopened says that an earlier session has begun it.
 	reopened bool
-	head     store.Head
-	e        *experiment.Experiment
-	plan     experiment.Plan
+	// again says that this one has built its testbed before.
+	again bool
+	head  store.Head
+	e     *experiment.Experiment
+	plan  experiment.Plan
 	// on is what the run is measured on, and inventory where its paths are, nil of a lab.
 	on        testbedKind
 	inventory *inventory.Inventory
@@ -478,6 +480,7 @@ func (r *session) repeatTorn(ctx context.Context, show *live.Progress) error {
 
 // rebuild builds the paths again.
 func (r *session) rebuild(ctx context.Context, show *live.Progress) (testbed.Testbed, error) {
+	r.again = true
 	bed, err := r.build(ctx)
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (r *session) reachHosts(ctx context.Context) (testbed.Testbed, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.Before = r.head.Testbed.Paths
+	options.Before, options.Again = r.head.Testbed.Paths, r.again
 	base.SpareProcessor() // this process may be the source
 	return hosts.New(ctx, r.inventory, r.e, options)
 }

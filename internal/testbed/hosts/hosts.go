@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
@@ -33,6 +34,8 @@ type Options struct {
 	Journal string
 	// Before is where the paths of a run were in its earlier session, if it has one.
 	Before []result.TestbedPath
+	// Again has ends be reached again that do not answer at once, since they did before.
+	Again bool
 	// Found, when set, gets every finding at once, one at a time.
 	Found func(testbed.Finding)
 }
@@ -142,7 +145,7 @@ func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
 	reached := &end{Endpoint: e}
 	if e.Reach.Scheme != inventory.ReachServe {
 		var err error
-		if reached.client, err = h.greet(ctx, e); err != nil {
+		if reached.client, err = h.greetAgain(ctx, e); err != nil {
 			h.found(testbed.Wrong, "endpoint "+e.Name, plain(err), "")
 			return
 		}
@@ -158,6 +161,30 @@ func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
 
 // helloTime is how long an agent that was reached may take to say what it is.
 const helloTime = time.Minute
+
+const (
+	// awayTime is for how long an end is tried that answered before: its process was
+	// stopped, its machine paused, or the network cut.
+	awayTime = time.Minute
+	// awayPause is between two tries.
+	awayPause = time.Second
+)
+
+// greetAgain is greet, once more for as long as an end may be away that answered before. One
+// that refuses is there, without an agent.
+func (h *Hosts) greetAgain(ctx context.Context, e inventory.Endpoint) (*agent.Client, error) {
+	for began := time.Now(); ; {
+		client, err := h.greet(ctx, e)
+		if err == nil || !h.Again || errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > awayTime {
+			return client, err
+		}
+		select {
+		case <-time.After(awayPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
 
 // greet reaches the agent of an endpoint, and hears what it says of itself.
 func (h *Hosts) greet(ctx context.Context, e inventory.Endpoint) (*agent.Client, error) {

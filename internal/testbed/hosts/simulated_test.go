@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,4 +213,42 @@ func TestAgentThatSaysNothing(t *testing.T) {
 			t.Errorf("found %v", findings)
 		}
 	})
+}
+
+// An end that answered before is waited for a while, unless there is no agent any more.
+func TestAgentThatWasStopped(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		again bool
+		away  time.Duration
+		err   error
+		lacks bool
+	}{
+		{name: "at the start", away: 5 * time.Second, err: io.EOF, lacks: true},
+		{name: "in the middle of a run", again: true, away: 45 * time.Second, err: io.EOF},
+		{name: "for good", again: true, away: time.Hour, err: io.EOF, lacks: true},
+		{name: "ended", again: true, away: 5 * time.Second, err: syscall.ECONNREFUSED, lacks: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := inventory.Inventory{Name: "away", Endpoints: []inventory.Endpoint{{Name: "a", Reach: inventory.Reach{Scheme: inventory.ReachTLS, Host: "a"}}}}
+				back := time.Now().Add(test.away)
+				h := begin(&in, nil, Options{Again: test.again, Dial: func(context.Context, inventory.Endpoint) (io.ReadWriteCloser, error) {
+					if time.Now().Before(back) {
+						time.Sleep(time.Second)
+						return nil, test.err
+					}
+					near, far := net.Pipe()
+					go func() { _ = agent.Serve(t.Context(), far, agent.Options{}) }()
+					return near, nil
+				}})
+				h.reach(t.Context())
+				if err := h.wrong(); (err != nil) != test.lacks {
+					t.Errorf("found %v", err)
+				}
+				testutil.OK(t, h.Close())
+				synctest.Wait()
+			})
+		})
+	}
 }
