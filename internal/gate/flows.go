@@ -1,13 +1,17 @@
 package gate
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
 
 // streams judges the TCP flows of a test whose rate all together is metric.
 func (j *judge) streams(metric string) {
 	pairs := float64(j.limits.pairs())
 	goodput := j.outcome.Metrics[metric]
 	if goodput <= 0 {
-		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
+		j.either(j.spare() || slices.ContainsFunc(j.outcome.Flows, lostAll), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
 		return
 	}
 	want := j.spec.Flows
@@ -60,10 +64,16 @@ func (j *judge) enoughFlow() {
 	}
 	for i, flow := range flows {
 		if flow.ReceivedBytes < minimumBytesPerFlow {
-			j.either(j.spare() && j.paceAllows(1, minimumBytesPerFlow), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
+			j.either((j.spare() || lostAll(flow)) && j.paceAllows(1, minimumBytesPerFlow), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
 			return
 		}
 	}
+}
+
+// lostAll says that a path lost a flow: nothing arrived, and its sender's timer ran out more
+// than once. A kernel acknowledges what arrives even if no program gets a CPU.
+func lostAll(f measurement.Flow) bool {
+	return f.ReceivedBytes == 0 && f.Final != nil && f.Final.RetransmissionTimers > 1
 }
 
 // paceAllows says that so many flows could carry so much at the pace that was asked of

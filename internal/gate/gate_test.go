@@ -199,6 +199,16 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 			outcome: measurement.Outcome{Latency: &measurement.Distribution{Samples: 3, Min: 0.3, Max: 0.4}, Metrics: measurement.Metrics{"transactions_per_second": 3}}},
 		{name: "nothing received while all CPUs were full", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "receiver-confirmed", warn: "cpu",
 			change: func(o *measurement.Outcome) { o.Metrics, o.Source.CPUBusy = measurement.Metrics{}, 1 }},
+		{name: "nothing received of what was sent again, while all CPUs were full", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "receiver-confirmed!", warn: "cpu",
+			change: func(o *measurement.Outcome) {
+				o.Metrics, o.Source.CPUBusy = measurement.Metrics{}, 1
+				o.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{RetransmissionTimers: 3}}, {}}
+			}},
+		{name: "nothing received on a flow that was sent again, while all CPUs were full", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "enough-flow!", warn: "cpu",
+			change: func(o *measurement.Outcome) {
+				o.Source.CPUBusy = 1
+				o.Flows[1] = measurement.Flow{Final: &measurement.TCPInfo{RetransmissionTimers: 2}}
+			}},
 		{name: "a handful of socket buffers while all CPUs were full", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "enough-flow", warn: "cpu",
 			change: func(o *measurement.Outcome) { o.Flows[1].ReceivedBytes, o.Destination.CPUBusy = 20_000, 1 }},
 		{name: "time ran backwards", spec: rr, fingerprint: took, fatal: "clock",
