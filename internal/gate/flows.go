@@ -52,21 +52,36 @@ func (j *judge) flows(each int) {
 	}
 }
 
-// enoughFlow checks that the flows carried enough for a rate.
+// enoughFlow checks that the flows carried enough for a rate. Where nothing is compared, a
+// reader can judge that of a slow path, but not that of a flow without a byte.
 func (j *judge) enoughFlow() {
 	flows := j.outcome.Flows
 	if len(flows) > manyFlows {
 		total := measurement.ReceivedBytes(flows)
 		if total < manyFlows*minimumBytesPerFlow {
-			j.either(j.spare() && j.paceAllows(len(flows), manyFlows*minimumBytesPerFlow), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
+			f := measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow}
+			j.short(f, j.spare() && j.paceAllows(len(flows), manyFlows*minimumBytesPerFlow))
 		}
 		return
 	}
+	least := 0
 	for i, flow := range flows {
-		if flow.ReceivedBytes < minimumBytesPerFlow {
-			j.either((j.spare() || lostAll(flow)) && j.paceAllows(1, minimumBytesPerFlow), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
-			return
+		if flow.ReceivedBytes < flows[least].ReceivedBytes {
+			least = i
 		}
+	}
+	if flow := flows[least]; flow.ReceivedBytes < minimumBytesPerFlow {
+		f := measurement.Finding{Code: measurement.FoundShortFlow, Flow: least + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow}
+		j.short(f, (j.spare() || lostAll(flow)) && j.paceAllows(1, minimumBytesPerFlow))
+	}
+}
+
+// short judges flows that carried too little, by the path or not.
+func (j *judge) short(f measurement.Finding, path bool) {
+	if j.limits.FewWarn && f.Bytes > 0 {
+		j.warn("enough-flow", f)
+	} else {
+		j.either(path, "enough-flow", f)
 	}
 }
 

@@ -28,8 +28,8 @@ type Limits struct {
 	// Instrument is how the first trial of the test that passed was measured, by
 	// the keys of its Effective; nil before that.
 	Instrument map[string]string
-	// FewWarn has few round trips or packets, and an end that stood still, warned of
-	// instead of refusing the trial, where nothing is compared.
+	// FewWarn has few round trips, packets or bytes of a flow, and an end that stood
+	// still, warned of instead of refusing the trial, where nothing is compared.
 	FewWarn bool
 	// ClockStep is by how much the real-time clock of this machine was set during the
 	// trial, besides its monotonic one.

@@ -165,6 +165,10 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 			change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }},
 		{name: "a handful of socket buffers", spec: tcpSpec(), fingerprint: took, fatal: "enough-flow!",
 			change: func(o *measurement.Outcome) { o.Flows[1].ReceivedBytes = 20_000 }},
+		{name: "a slow path, and nothing is compared", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{FewWarn: true}, warn: "enough-flow",
+			change: func(o *measurement.Outcome) { o.Flows[0].ReceivedBytes, o.Flows[1].ReceivedBytes = 20_000, 10_000 }},
+		{name: "a slow flow and one without a byte, and nothing is compared", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{FewWarn: true}, fatal: "enough-flow!",
+			change: func(o *measurement.Outcome) { o.Flows[0].ReceivedBytes, o.Flows[1].ReceivedBytes = 20_000, 0 }},
 		{name: "both ways bring twice the flows", spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Direction: measurement.Both, Duration: 1, MaxWarmup: 0.3}.Defaults(), fingerprint: took},
 		{name: "half of both ways", spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Direction: measurement.Both, Duration: 1, MaxWarmup: 0.3}.Defaults(), fingerprint: took, fatal: "flows"},
 		{name: "no datagram arrived", spec: measurement.Spec{Kind: measurement.UDP}, fingerprint: took, fatal: "receiver-confirmed!",
@@ -332,6 +336,11 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 	}
 	metric := func(name string, v float64) func(*measurement.Outcome) {
 		return func(o *measurement.Outcome) { o.Metrics[name] = v }
+	}
+	starve := func(o *measurement.Outcome) {
+		for i := range o.Flows {
+			o.Flows[i].ReceivedBytes = 100
+		}
 	}
 	slowUDP := func(o *measurement.Outcome) {
 		o.Metrics = measurement.Metrics{"sent_bits_per_second": 3e6, "loss_fraction": 0.98, "goodput_bits_per_second": 6 * 10e3, "received_packets_per_second": 6}
@@ -542,11 +551,8 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		}, fatal: "enough-flow", says: "48000 bytes"},
 		{name: "a flow that starves below its pace", spec: fastPaced, change: func(o *measurement.Outcome) { o.Flows[0].ReceivedBytes = 48_000 }, fatal: "enough-flow!"},
 		{name: "thousands of flows, some of which starve", spec: many, change: func(o *measurement.Outcome) { o.Flows[7].ReceivedBytes = 0 }},
-		{name: "thousands of flows that all starve", spec: many, fatal: "enough-flow!", change: func(o *measurement.Outcome) {
-			for i := range o.Flows {
-				o.Flows[i].ReceivedBytes = 100
-			}
-		}},
+		{name: "thousands of flows that all starve", spec: many, fatal: "enough-flow!", change: starve},
+		{name: "thousands of flows that all starve, and nothing is compared", spec: many, limits: gate.Limits{FewWarn: true}, warn: "enough-flow", change: starve},
 
 		{name: "iperf3 without a series", spec: peer, change: func(o *measurement.Outcome) { o.Throughput = nil }},
 		{name: "iperf3 without a series, cut short", spec: peer, change: func(o *measurement.Outcome) {
