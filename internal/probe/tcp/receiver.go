@@ -41,6 +41,8 @@ type receiver struct {
 	finished func() error
 	slow     slowness
 	flows    int
+	// alive says that something arrived after the last bin.
+	alive bool
 	// info is what became of the socket over time, once finished.
 	info []measurement.ReceiverInfo
 }
@@ -82,9 +84,9 @@ func waitsForBatches(spec measurement.Spec) bool {
 	return spec.WindowBytes == 0 && spec.ReceiveBufferBytes == 0 && spec.ReceiverPause == 0 && spec.ReceiverBurn == 0 && !spec.MPTCP
 }
 
-// stalled says that nothing arrived in the second half of the count.
+// stalled says that nothing arrived in the second half of the count, nor later.
 func (r *receiver) stalled() bool {
-	return !slices.ContainsFunc(r.bins[r.full/2:r.full], func(n int64) bool { return n > 0 })
+	return !r.alive && !slices.ContainsFunc(r.bins[r.full/2:r.full], func(n int64) bool { return n > 0 })
 }
 
 func (r *receiver) method() string {
@@ -107,7 +109,6 @@ func (r *receiver) run() (*protocol.Sent, error) {
 	var header [protocol.HeaderBytes]byte
 	end := time.Duration(len(r.bins)) * r.width
 	have, frame, left, done, last := 0, 0, 0, false, 0
-	alive := false // something arrived after the last bin
 	var came arrival
 	watch := func() {}
 	if !r.Conn.Attached() {
@@ -172,7 +173,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			}
 			return nil, err
 		}
-		alive = alive || done && n > 0
+		r.alive = r.alive || done && n > 0
 		if payload {
 			r.slow.rest()
 		}
@@ -180,7 +181,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			return nil, err
 		}
 		// The clock was read already; reading the deadline costs nothing more.
-		if over, err := r.spent(at-end, alive); over {
+		if over, err := r.spent(at - end); over {
 			return nil, err
 		}
 		if have < len(header) {
@@ -212,11 +213,11 @@ func (r *receiver) run() (*protocol.Sent, error) {
 // spent says whether nothing more is waited for so long after the planned end, with an error
 // where nothing came from then on. What comes from a queue is waited for longer than a silent
 // end, but by a server, whose client says first that it gives up.
-func (r *receiver) spent(after time.Duration, alive bool) (bool, error) {
+func (r *receiver) spent(after time.Duration) (bool, error) {
 	switch {
-	case after > r.grace && alive:
+	case after > r.grace && r.alive:
 		return true, nil
-	case after > r.grace, after > r.grace-2*session.Grace && !alive && !r.Served():
+	case after > r.grace, after > r.grace-2*session.Grace && !r.alive && !r.Served():
 		return true, session.ErrSilent
 	}
 	return false, nil
