@@ -56,7 +56,7 @@ func TestOutcomes(t *testing.T) {
 		{"all broken", quiet("direct", 10, 0), broken(quiet("hop", 10, 4), 10), result.Costs, nil, result.Breaks, []string{
 			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → nothing); unbounded, since it broke 10 of 10 trials, direct none"}},
 		{"a fifth broken", quiet("direct", 10, 0), broken(quiet("hop", 10, 4), 2), result.NotResolved, nil, result.NotResolved, []string{
-			"hop: not resolved on goodput, flows-1: −0.1 % [−100, +0.1], where 5 % matters; down to nothing, since it broke 2 of 10 trials, direct none",
+			"hop: not resolved on goodput, flows-1: −0.1 % [−100.0, +0.1], where 5 % matters; down to nothing, since it broke 2 of 10 trials, direct none",
 			"hop: broke 2 of 10 trials of flows-1, direct none: not resolved; needs about "}},
 		{"one of twenty broken", quiet("direct", 20, 0), broken(quiet("hop", 20, 4), 1), result.NotResolved, []result.Withheld{result.WithheldBroken}, result.NotResolved, []string{
 			"where 5 % matters. The verdict is withheld: it broke 1 of 20 trials, direct none"}},

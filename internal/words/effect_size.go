@@ -2,7 +2,6 @@ package words
 
 import (
 	"math"
-	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -28,7 +27,11 @@ func size(e result.Effect, signed, short bool) (estimate, between string) {
 		return "unbounded", ""
 	}
 	if e.LowUnbounded || e.HighUnbounded {
-		low, high = end(low, e.LowUnbounded, -1), end(high, e.HighUnbounded, 1)
+		least := math.Inf(-1)
+		if !e.LeadsWithDifference() {
+			least = -1 // nothing loses more than all
+		}
+		low, high = end(low, e.LowUnbounded, least), end(high, e.HighUnbounded, math.Inf(1))
 	}
 	if !signed && v < 0 {
 		v = -v
@@ -37,20 +40,11 @@ func size(e result.Effect, signed, short bool) (estimate, between string) {
 	u := measurement.MetricOf(e.Metric).Unit
 	switch {
 	case isMultiple(e):
-		low, high = e.Low, end(e.High, e.HighUnbounded, 1)
-		if e.LowUnbounded {
-			low = new(float64) // no ratio is below nothing
-		}
+		low, high = end(e.Low, e.LowUnbounded, 0), end(e.High, e.HighUnbounded, math.Inf(1)) // no ratio is below nothing
 		estimate, between = estimateIn(quantity.Scale{Factor: 1}, e.Ratio, low, high, quantity.RatioDecimals(e.Ratio), false)
 		return estimate + "×", between
 	case !e.LeadsWithDifference():
-		estimate, between = Estimate(v, low, high, measurement.Fraction, signed)
-		if flipped := e.Ratio < 1 && !signed; e.LowUnbounded && flipped { // nothing loses more than all
-			between = strings.TrimSuffix(between, "∞]") + "100]"
-		} else if e.LowUnbounded {
-			between = "[−100" + strings.TrimPrefix(between, "[−∞")
-		}
-		return estimate, between
+		return Estimate(v, low, high, measurement.Fraction, signed)
 	case u == measurement.Fraction:
 		return estimateIn(points(short), v, low, high, 1, signed)
 	}
@@ -87,10 +81,10 @@ func isMultiple(e result.Effect) bool {
 	return !e.LeadsWithDifference() && e.Ratio >= manyfold && !e.EstimateUnbounded
 }
 
-// end is an end of an interval, infinite where it is unbounded.
-func end(v *float64, unbounded bool, sign int) *float64 {
+// end is an end of an interval, as far as there is any value where it is unbounded.
+func end(v *float64, unbounded bool, farthest float64) *float64 {
 	if unbounded {
-		return new(math.Inf(sign))
+		return new(farthest)
 	}
 	return v
 }

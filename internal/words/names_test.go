@@ -246,14 +246,14 @@ func TestMultiples(t *testing.T) {
 	rate := of(0.625, 0, 0.631)
 	rate.Metric, rate.ReferenceMedian, rate.Median = "goodput_bits_per_second", 1e9, 0.625e9
 	rate.Low, rate.LowUnbounded, rate.Broken = nil, true, 2
-	if got := plain(joined(Size(rate))); got != "−37.5 % [−100, −36.9]" {
+	if got := plain(joined(Size(rate))); got != "−37.5 % [−100.0, −36.9]" {
 		t.Errorf("got %q", got)
 	}
-	if got, want := plain((Names{}).judged(rate)), "hop: costs 37.5 % [36.9, 100] of goodput, t (1.00 Gbit/s → 625 Mbit/s); down to nothing, since it broke 2 of 8 trials, direct none"; got != want {
+	if got, want := plain((Names{}).judged(rate)), "hop: costs 37.5 % [36.9, 100.0] of goodput, t (1.00 Gbit/s → 625 Mbit/s); down to nothing, since it broke 2 of 8 trials, direct none"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	rate.High, rate.HighUnbounded, rate.ReferenceBroken = nil, true, 2
-	if got := plain(joined(Size(rate))); got != "−37.5 % [−100, +∞]" {
+	if got := plain(joined(Size(rate))); got != "−37.5 % [−100.0, +∞]" {
 		t.Errorf("without ends: %q", got)
 	}
 }
