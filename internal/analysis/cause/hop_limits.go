@@ -2,6 +2,7 @@ package cause
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
@@ -21,6 +22,9 @@ const (
 	threadFull = 0.85
 	// shortQueueBytes is what waits in front of a hop that polices: next to nothing.
 	shortQueueBytes = 32 << 10
+	// fileReadings is how many readings a file must last for those behind its end to be
+	// left out. What ends a test passes meanwhile.
+	fileReadings = 10
 )
 
 // hopFacts is what one hop counted in the measured time, in the direction of the data.
@@ -33,6 +37,9 @@ type hopFacts struct {
 	// Shares of the time, the mean over those instances. That of
 	// the flows' rates is added up over flows.
 	busy, flowBusy, thread float64
+	// fileBusy and fileFlowBusy are those times in seconds, from the start of a file until
+	// fileUntil; 0 of a test that lasts for a time.
+	fileBusy, fileFlowBusy, fileUntil float64
 	// Packets.
 	queueDropped, flowDropped, lost, reordered float64
 }
@@ -56,10 +63,13 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 			elapsed = min(elapsed, to-from)
 		}
 		counted := last.Since(first)
-		busy, flowBusy, thread := counted.ForwardBusy, counted.ForwardFlowBusy, counted.ForwardThread
-		if reverse {
-			busy, flowBusy, thread = counted.BackwardBusy, counted.BackwardFlowBusy, counted.BackwardThread
+		times := func(s measurement.HopSample) (busy, flowBusy, thread float64) {
+			if reverse {
+				return float64(s.BackwardBusy), float64(s.BackwardFlowBusy), float64(s.BackwardThread)
+			}
+			return float64(s.ForwardBusy), float64(s.ForwardFlowBusy), float64(s.ForwardThread)
 		}
+		busy, flowBusy, thread := times(counted)
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
 			out = append(out, hopFacts{name: series.Name, parts: series.Parts})
@@ -69,9 +79,16 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		if counted.ForwardPackets+counted.BackwardPackets > 0 {
 			h.carrying++
 		}
-		h.busy += float64(busy / elapsed)
-		h.flowBusy += float64(flowBusy / elapsed)
-		h.thread += float64(thread / elapsed)
+		h.busy += busy / float64(elapsed)
+		h.flowBusy += flowBusy / float64(elapsed)
+		h.thread += thread / float64(elapsed)
+		if spec.Duration == 0 {
+			end := untilFile(series.Samples, to)
+			busy, flowBusy, _ := times(end.Since(series.Samples[0]))
+			h.fileBusy += busy
+			h.fileFlowBusy += flowBusy
+			h.fileUntil = float64(end.At)
+		}
 		h.queueDropped += counted.QueueDroppedPackets
 		h.flowDropped += counted.FlowQueueDroppedPackets
 		h.lost += counted.LostPackets
@@ -81,6 +98,7 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		if n := out[i].carrying; n > 1 {
 			out[i].busy /= n
 			out[i].thread /= n
+			out[i].fileBusy /= n
 		}
 	}
 	return out
@@ -103,6 +121,19 @@ func within(samples []measurement.HopSample, from, to float64) []measurement.Hop
 	return inside
 }
 
+// untilFile is the last reading before the end of a file, or the last one of all where a file
+// is there after a few of them: then it matters more how much passed since the one before.
+func untilFile(samples []measurement.HopSample, end measurement.Seconds) measurement.HopSample {
+	n := 0
+	for n < len(samples) && samples[n].At <= end {
+		n++
+	}
+	if n > fileReadings {
+		return samples[n-1]
+	}
+	return samples[len(samples)-1]
+}
+
 // most is the hop with the most of something, the first of several; one without any facts
 // where no hop has any of it.
 func most(hops []hopFacts, of func(hopFacts) float64) (out hopFacts) {
@@ -123,6 +154,53 @@ func (d division) onWire(goodput, overhead float64) float64 {
 	return goodput * (mss + overhead) / mss
 }
 
+// hopRate is the rate on the wire, in bit/s, of a hop that sent at it for a share of the
+// time. A hop is not busy during a file's commands, slow start and losses; so that of a file
+// is what was sent until a moment over the seconds for which the hop had been busy by then.
+func (w oneWay) hopRate(d *division, share, busy, until float64) float64 {
+	if sent := w.sentUntil(until); sent > 0 && busy > 0 {
+		return d.wire(sent*8) / busy
+	}
+	return d.wire(w.goodput) / share
+}
+
+// rateOf and flowRateOf are those of a hop for all that passes and for each flow.
+func (w oneWay) rateOf(d *division, h hopFacts) float64 {
+	return w.hopRate(d, min(h.busy, 1), h.fileBusy, h.fileUntil)
+}
+
+func (w oneWay) flowRateOf(d *division, h hopFacts) float64 {
+	flows := float64(len(w.flows))
+	return w.hopRate(d, flows*min(h.flowBusy/flows, 1), h.fileFlowBusy, h.fileUntil)
+}
+
+// sentUntil is how many bytes the senders of a file had sent by a moment, each counted once:
+// also what came behind the end of a segment, and nobody received. It is 0 where not known.
+func (w oneWay) sentUntil(at float64) (bytes float64) {
+	if at <= 0 {
+		return 0
+	}
+	for _, f := range w.flows {
+		if f.Final == nil || f.Final.SentBytes == 0 {
+			return 0
+		}
+		var before, after measurement.TCPInfo
+		for _, after = range append(slices.Clone(f.Info), *f.Final) {
+			if float64(after.At) >= at {
+				break
+			}
+			before = after
+		}
+		part := 1.0 // it had ended
+		if after.At > before.At {
+			part = (at - float64(before.At)) / float64(after.At-before.At)
+		}
+		once := func(s measurement.TCPInfo) float64 { return float64(s.SentBytes - s.RetransmittedBytes) }
+		bytes += once(before) + min(part, 1)*(once(after)-once(before))
+	}
+	return bytes
+}
+
 // blameHop gives what a sender fills while something further on is slower to the hop
 // whose counters show that its rate, or its thread, is used up. It reports whether there
 // is one.
@@ -137,9 +215,9 @@ func (w oneWay) blameHop(d *division) bool {
 		if slow.queueDropped > 0 && w.shortQueue(d) {
 			cause = result.CauseHopPolicer
 		}
-		d.blame(cause, place{slow.ofRate(), d.wire(w.goodput) / min(slow.busy, 1)}, slow.busy >= surelyUsed || queued(d.flows))
+		d.blame(cause, place{slow.ofRate(), w.rateOf(d, slow)}, slow.busy >= surelyUsed || queued(d.flows))
 	case slowFlow.flowBusy/flows >= rateUsed:
-		d.blame(result.CauseHopFlowRate, place{slowFlow.ofFlowRate(), d.wire(w.goodput) / flows / min(slowFlow.flowBusy/flows, 1)},
+		d.blame(result.CauseHopFlowRate, place{slowFlow.ofFlowRate(), w.flowRateOf(d, slowFlow)},
 			slowFlow.flowBusy/flows >= surelyUsed || queued(d.flows))
 	case full.thread >= threadFull && full.queueDropped+full.flowDropped == 0: // its queues would not fill
 		d.blame(result.CauseHopCPU, place{hop: cmp.Or(full.parts.Process, full.name)}, queued(d.flows))

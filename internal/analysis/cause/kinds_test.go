@@ -135,6 +135,74 @@ func TestHopOfAShortFile(t *testing.T) {
 	}
 }
 
+// The rate of a hop is that at which it sent, not that of the file, whose time is that of commands
+// and slow start, too: what its sender sent, also behind the end of a segment, but for what was
+// dropped and sent again. What ends a test passes behind the file, and counts little.
+func TestRateOfAHopInAFile(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		rate                float64 // of the hop, or of each flow
+		idle, seconds       float64 // until it is busy, and then
+		flows               int
+		perFlow             bool
+		queueDropped, queue float64 // packets, bytes
+		want                result.Cause
+	}{
+		{name: "long", rate: 20e6, idle: 0.3, seconds: 3, flows: 1, queue: 100e3, want: result.CauseHopRate},
+		{name: "short", rate: 100e6, idle: 0.02, seconds: 0.3, flows: 1, queue: 500e3, want: result.CauseHopRate},
+		{name: "segments", rate: 20e6, idle: 0.3, seconds: 3, flows: 8, queue: 100e3, want: result.CauseHopRate},
+		{name: "policer", rate: 20e6, idle: 0.6, seconds: 3, flows: 1, queueDropped: 50, want: result.CauseHopPolicer},
+		{name: "dropping queue", rate: 20e6, idle: 0.6, seconds: 3, flows: 1, queueDropped: 50, queue: 100e3, want: result.CauseHopRate},
+		{name: "rate per flow", rate: 5e6, idle: 0.3, seconds: 3, flows: 8, perFlow: true, queue: 100e3, want: result.CauseHopFlowRate},
+		{name: "dropping queue per flow", rate: 5e6, idle: 0.6, seconds: 3, flows: 8, perFlow: true, queueDropped: 50, queue: 100e3, want: result.CauseHopFlowRate},
+	} {
+		end := c.idle + c.seconds
+		flowRate := c.rate / float64(c.flows)
+		if c.perFlow {
+			flowRate = c.rate
+		}
+		busy := func(at float64) float64 { return max(0, min(at, end)-c.idle) }
+		trial := trialOf("hop", "it", goodput, 0)
+		trial.Metrics["transfer_seconds"] = end
+		for range c.flows {
+			f := flow{busy: 1, inFlight: 390e3, cwnd: 400e3, rtt: 3e-3 + c.queue*8/20e6, minRTT: 3e-3}.build()
+			f.Info = f.Info[:0]
+			for at := 0.01; at <= end+0.005; at += 0.01 {
+				s := *f.Final
+				s.At, s.Busy, s.RetransmittedBytes = measurement.Seconds(at), measurement.Seconds(at), int64(1e4*at*c.queueDropped)
+				s.Retransmits = s.RetransmittedBytes / 1448
+				s.SentBytes = int64(flowRate/8*1448/1514*busy(at)) + s.RetransmittedBytes
+				f.Info = append(f.Info, s)
+			}
+			f.Final = &f.Info[len(f.Info)-1]
+			f.SentBytes = f.Final.SentBytes - f.Final.RetransmittedBytes
+			f.ReceivedBytes = f.SentBytes * 9 / 10
+			trial.Metrics[goodput] += float64(f.ReceivedBytes) * 8 / end
+			trial.Flows = append(trial.Flows, f)
+		}
+		hop := measurement.HopSeries{Name: "fw"}
+		for at := -0.05; at < end+0.25; at += 0.1 {
+			s := measurement.HopSample{At: measurement.Seconds(at), ForwardPackets: at + 1}
+			s.QueueDroppedPackets = max(0, at) * c.queueDropped
+			s.ForwardBusy = measurement.Seconds(busy(at))
+			if at > end {
+				s.ForwardBusy += 0.005
+			}
+			if c.perFlow {
+				s.FlowQueueDroppedPackets, s.QueueDroppedPackets = s.QueueDroppedPackets, 0
+				s.ForwardFlowBusy, s.ForwardBusy = s.ForwardBusy*measurement.Seconds(c.flows), 0
+			}
+			hop.Samples = append(hop.Samples, s)
+		}
+		trial.HopSeries = []measurement.HopSeries{hop}
+		spec := measurement.Spec{Kind: measurement.FTP, Flows: c.flows, Direction: measurement.Send}
+		a := analysis.Analyse([]measurement.Trial{trial}, testOf(spec), pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{Lab: true}}).Attributions[0]
+		if a.Shares[c.want] < 0.5 || a.Hop != "fw" || !near(a.RateBitsPerSecond, c.rate, 0.03*c.rate) {
+			t.Errorf("%s: %g bit/s of %q, want %g: %v", c.name, a.RateBitsPerSecond, a.Hop, c.rate, a.Shares)
+		}
+	}
+}
+
 // Each way of a test of both directions has its own sender, cap and rate.
 func TestAttributionBothWays(t *testing.T) {
 	limited := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}

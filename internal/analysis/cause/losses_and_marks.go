@@ -94,14 +94,14 @@ func (w oneWay) explainLosses(d *division) {
 		// Below its rate on average: what comes faster for a moment is dropped.
 		at := place{hop: policed.ofRate()}
 		if policed.busy > 0 { // else it does not tell for how long it sent at its rate
-			at.rate = d.wire(w.goodput) / policed.busy
+			at.rate = w.rateOf(d, policed)
 		}
 		d.places[result.CauseHopPolicer] = at
 	case enough(policed.queueDropped):
 		cause := result.CauseUnknown // flows that all come and go together
 		if policed.busy >= mostlyUsed {
 			cause = result.CauseHopRate
-			d.places[cause] = place{policed.ofRate(), d.wire(w.goodput) / policed.busy}
+			d.places[cause] = place{policed.ofRate(), w.rateOf(d, policed)}
 			d.shares.move(cause, 1, result.CauseUnknown) // the window is not full while what was dropped is sent again
 		}
 		to(cause)
@@ -109,7 +109,7 @@ func (w oneWay) explainLosses(d *division) {
 		cause, flows := result.CauseUnknown, float64(len(w.flows))
 		if flowLimited.flowBusy/flows >= mostlyUsed {
 			cause = result.CauseHopFlowRate
-			d.places[cause] = place{flowLimited.ofFlowRate(), d.wire(w.goodput) / flowLimited.flowBusy}
+			d.places[cause] = place{flowLimited.ofFlowRate(), w.flowRateOf(d, flowLimited)}
 		}
 		to(cause)
 	case explained < retransmittedFlows/2:
