@@ -78,6 +78,10 @@ func TestAttributionRules(t *testing.T) {
 			hopCounts("wire", counts{ForwardBusy: 0.3}), hopCounts("box", counts{ForwardBusy: 0.99})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
 		{name: "rate of one of two links without a name", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			hopCounts("link", counts{ForwardBusy: 0.99}), hopCounts("box", counts{}), hopCounts("link", counts{})}, want: result.CauseHopRate, hop: "link", rate: 80e6},
+		{name: "rate of an instance, next to one that carries confirmations", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 10e6}), hopCounts("box", counts{ForwardBusy: 0.02, ForwardBytes: 200e3, BackwardBytes: 10e6})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "rate of two instances", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 10e6}), hopCounts("box", counts{ForwardBusy: 0.95, ForwardBytes: 5e6})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
 		{name: "rate of a link emulator behind the hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			partsOf(hopCounts("box", counts{ForwardBusy: 0.99}), measurement.HopParts{Rate: "slow"})}, want: result.CauseHopRate, hop: "slow", rate: 80e6},
 		{name: "rate per flow of a link emulator behind the hop", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{

@@ -30,11 +30,10 @@ const (
 // hopFacts is what one hop counted in the measured time, in the direction of the data.
 // Instances of one name are together.
 type hopFacts struct {
-	name  string
-	parts measurement.HopParts
-	// carrying is how many instances carried anything.
-	carrying float64
-	// Shares of the time, the mean over those instances. That of
+	name      string
+	parts     measurement.HopParts
+	instances []instance
+	// Shares of the time, the mean over the instances that carried data. That of
 	// the flows' rates is added up over flows.
 	busy, flowBusy, thread float64
 	// fileBusy and fileFlowBusy are those times in seconds, from the start of a file until
@@ -42,6 +41,28 @@ type hopFacts struct {
 	fileBusy, fileFlowBusy, fileUntil float64
 	// Packets.
 	queueDropped, flowDropped, lost, reordered float64
+}
+
+// instance is what one of a hop counted: bytes, shares of the time, and seconds.
+type instance struct{ bytes, busy, thread, fileBusy float64 }
+
+// carries is the share of the bytes of the instance with the most from which on another has
+// carried data, and not just confirmed them, or what the two ends say to each other.
+const carries = 0.1
+
+// ofInstances are the means over those that carried data.
+func (h *hopFacts) ofInstances() {
+	most := 0.0
+	for _, one := range h.instances {
+		most = max(most, one.bytes)
+	}
+	carrying := slices.DeleteFunc(h.instances, func(one instance) bool { return one.bytes < carries*most })
+	for _, one := range carrying {
+		n := float64(len(carrying))
+		h.busy += one.busy / n
+		h.thread += one.thread / n
+		h.fileBusy += one.fileBusy / n
+	}
 }
 
 // ofRate and ofFlowRate are whose rate it is that the hop's counters speak of.
@@ -63,43 +84,35 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 			elapsed = min(elapsed, to-from)
 		}
 		counted := last.Since(first)
-		times := func(s measurement.HopSample) (busy, flowBusy, thread float64) {
+		of := func(s measurement.HopSample) (bytes, busy, flowBusy, thread float64) {
 			if reverse {
-				return float64(s.BackwardBusy), float64(s.BackwardFlowBusy), float64(s.BackwardThread)
+				return s.BackwardBytes, float64(s.BackwardBusy), float64(s.BackwardFlowBusy), float64(s.BackwardThread)
 			}
-			return float64(s.ForwardBusy), float64(s.ForwardFlowBusy), float64(s.ForwardThread)
+			return s.ForwardBytes, float64(s.ForwardBusy), float64(s.ForwardFlowBusy), float64(s.ForwardThread)
 		}
-		busy, flowBusy, thread := times(counted)
+		bytes, busy, flowBusy, thread := of(counted)
+		one := instance{bytes: bytes, busy: busy / float64(elapsed), thread: thread / float64(elapsed)}
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
 			out = append(out, hopFacts{name: series.Name, parts: series.Parts})
 			i++
 		}
 		h := &out[i]
-		if counted.ForwardPackets+counted.BackwardPackets > 0 {
-			h.carrying++
-		}
-		h.busy += busy / float64(elapsed)
 		h.flowBusy += flowBusy / float64(elapsed)
-		h.thread += thread / float64(elapsed)
 		if spec.Duration == 0 {
 			end := untilFile(series.Samples, to)
-			busy, flowBusy, _ := times(end.Since(series.Samples[0]))
-			h.fileBusy += busy
+			_, one.fileBusy, flowBusy, _ = of(end.Since(series.Samples[0]))
 			h.fileFlowBusy += flowBusy
 			h.fileUntil = float64(end.At)
 		}
+		h.instances = append(h.instances, one)
 		h.queueDropped += counted.QueueDroppedPackets
 		h.flowDropped += counted.FlowQueueDroppedPackets
 		h.lost += counted.LostPackets
 		h.reordered += counted.ReorderedPackets
 	}
 	for i := range out {
-		if n := out[i].carrying; n > 1 {
-			out[i].busy /= n
-			out[i].thread /= n
-			out[i].fileBusy /= n
-		}
+		out[i].ofInstances()
 	}
 	return out
 }
