@@ -19,6 +19,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // ClientOptions say what a Client transfers. All but Watch are required.
@@ -31,9 +32,9 @@ type ClientOptions struct {
 	Segments int
 	// Dial opens a connection to an address of the server.
 	Dial func(ctx context.Context, address netip.AddrPort) (net.Conn, error)
-	// Watch is told of each data connection; what it returns is called before
+	// Watch is told of each data connection and its socket; what it returns is called before
 	// that connection is closed.
-	Watch func(net.Conn) func()
+	Watch func(net.Conn, *sockets.Conn) func()
 }
 
 // Client is a client that is logged in and ready to transfer.

@@ -88,9 +88,9 @@ type dataConn struct {
 	inWindow, sentBefore int64     // what moved in it, and was sent before it
 }
 
-// newDataConn takes c over; watch, which may be nil, is called with it, and what
-// it returns before the connection is closed.
-func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn) func()) (*dataConn, error) {
+// newDataConn takes c over; watch, which may be nil, is called with it and its
+// socket, and what it returns before the connection is closed.
+func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn, *sockets.Conn) func()) (*dataConn, error) {
 	d := &dataConn{Conn: c, moved: moved, window: stallTimeout}
 	if tcp, ok := c.(*net.TCPConn); ok {
 		d.socket, _ = sockets.Attach(tcp) // the connection itself will say why not
@@ -105,8 +105,8 @@ func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn) 
 	if err := p.add(d); err != nil {
 		return nil, err
 	}
-	if watch != nil {
-		unwatch = watch(c)
+	if watch != nil && d.socket != nil {
+		unwatch = watch(c, d.socket)
 	}
 	return d, nil
 }

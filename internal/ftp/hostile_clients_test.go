@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -290,11 +291,13 @@ func TestPanicEndsTheSession(t *testing.T) {
 		"as a transfer begins": {func(o *ServerOptions) { o.OnTransfer = func(x Transfer) { boom(!x.Ended) } }, func(c *caller) {
 			_, _ = io.WriteString(c, "RETR small.bin\r\n")
 		}},
-		"in a transfer": {func(o *ServerOptions) { o.Watch = func(net.Conn) func() { boom(true); return nil } }, func(c *caller) {
+		"in a transfer": {func(o *ServerOptions) { o.Watch = func(net.Conn, *sockets.Conn) func() { boom(true); return nil } }, func(c *caller) {
 			c.open()
 			_, _ = io.WriteString(c, "RETR small.bin\r\n")
 		}},
-		"at its end": {func(o *ServerOptions) { o.Watch = func(net.Conn) func() { return func() { boom(true) } } }, func(c *caller) {
+		"at its end": {func(o *ServerOptions) {
+			o.Watch = func(net.Conn, *sockets.Conn) func() { return func() { boom(true) } }
+		}, func(c *caller) {
 			_, _ = io.Copy(io.Discard, c.data("RETR small.bin"))
 		}},
 	} {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Ports is a range of ports, both included. The zero value leaves the choice to
@@ -71,9 +72,9 @@ type ServerOptions struct {
 	// Admit lets a session of a client begin, until what it returns is called, or says
 	// why not; it may be nil.
 	Admit func(client netip.Addr) (giveBack func(), err error)
-	// Watch is told of each data connection, and what it returns is called
+	// Watch is told of each data connection and its socket, and what it returns is called
 	// before that is closed; it may be nil.
-	Watch func(net.Conn) func()
+	Watch func(net.Conn, *sockets.Conn) func()
 	// OnTransfer is told of the beginning and the end of each transfer, from
 	// several goroutines at a time; it may be nil.
 	OnTransfer func(Transfer)
@@ -401,11 +402,11 @@ func (x *session) data(c net.Conn) (net.Conn, error) {
 
 // watch has the server's owner watch a data connection. Its end is also the
 // library's, which does not expect a panic there.
-func (x *session) watch(c net.Conn) func() {
+func (x *session) watch(c net.Conn, socket *sockets.Conn) func() {
 	if x.s.o.Watch == nil {
 		return func() {}
 	}
-	stop := x.s.o.Watch(c)
+	stop := x.s.o.Watch(c, socket)
 	return func() {
 		defer x.guard(new(error))
 		stop()

@@ -36,11 +36,8 @@ func TestWatchedUntilAllIsThere(t *testing.T) {
 	}
 	for _, store := range []bool{false, true} {
 		unacknowledged := make(chan int64, 2)
-		watch := func(c net.Conn) func() {
-			tcp := c.(*net.TCPConn)
-			testutil.OK(t, tcp.SetWriteBuffer(200_000))
-			conn, err := sockets.Attach(tcp)
-			testutil.OK(t, err)
+		watch := func(c net.Conn, conn *sockets.Conn) func() {
+			testutil.OK(t, c.(*net.TCPConn).SetWriteBuffer(200_000))
 			return func() {
 				info, err := conn.TCPInfo(0)
 				testutil.OK(t, err)

@@ -85,7 +85,7 @@ func newFTPServer(ctx context.Context, f serveFlags, at netip.Addr, log *serveLo
 
 // pacedTo has the data connections of each client together send no faster than a rate in bit/s, if
 // there is one: a client fetches the segments of a file on as many as it likes.
-func pacedTo(rate float64) func(net.Conn) func() {
+func pacedTo(rate float64) func(net.Conn, *sockets.Conn) func() {
 	if rate == 0 {
 		return nil
 	}
@@ -102,16 +102,8 @@ type pacer struct {
 }
 
 // add paces a connection with the others of its client until the returned function is called.
-func (p *pacer) add(c net.Conn) (remove func()) {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return func() {}
-	}
-	conn, err := sockets.Attach(tcp)
-	if err != nil {
-		return func() {} // the connection itself will say so
-	}
-	client := admission.Client(tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+func (p *pacer) add(c net.Conn, conn *sockets.Conn) (remove func()) {
+	client := admission.Client(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.clients[client]

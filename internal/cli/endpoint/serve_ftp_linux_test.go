@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -31,7 +32,9 @@ func TestConnectionsOfAClientShareTheRate(t *testing.T) {
 	var remove []func()
 	for _, address := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.1"} {
 		c := from(address)
-		conns, remove = append(conns, c), append(remove, watch(c))
+		socket, err := sockets.Attach(c)
+		testutil.OK(t, err)
+		conns, remove = append(conns, c), append(remove, watch(c, socket))
 	}
 	check := func(when string, want ...float64) {
 		t.Helper()

@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -76,6 +77,14 @@ func TestFTPReportsAreChecked(t *testing.T) {
 	}
 }
 
+// attach is the socket of a connection, as who watches it is given it.
+func attach(t *testing.T, c net.Conn) *sockets.Conn {
+	t.Helper()
+	conn, err := sockets.Attach(c.(*net.TCPConn))
+	testutil.OK(t, err)
+	return conn
+}
+
 // Samples of a connection that began before START was read count from START all the
 // same.
 func TestSamplesBeforeStart(t *testing.T) {
@@ -88,7 +97,7 @@ func TestSamplesBeforeStart(t *testing.T) {
 	var w watcher
 	ready := time.Now().Add(-time.Hour)
 	w.begin(ready, 1, 0)
-	end := w.add(c)
+	end := w.add(c, attach(t, c))
 	w.begin(ready.Add(time.Hour), 1, 0)
 	end()
 	final, series := w.of(c.LocalAddr().String(), c.RemoteAddr().String())

@@ -35,15 +35,7 @@ func (w *watcher) begin(start time.Time, flows int, maxRate float64) {
 }
 
 // add watches a connection until the returned function is called.
-func (w *watcher) add(c net.Conn) func() {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return func() {}
-	}
-	conn, err := sockets.Attach(tcp)
-	if err != nil {
-		return func() {} // the connection itself will say so
-	}
+func (w *watcher) add(c net.Conn, conn *sockets.Conn) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pacing > 0 {
@@ -57,7 +49,7 @@ func (w *watcher) add(c net.Conn) func() {
 	if w.samplers == nil {
 		w.samplers = map[ends]*tcpinfo.Sampler{}
 	}
-	w.samplers[ends{tcp.LocalAddr().String(), tcp.RemoteAddr().String()}] = s
+	w.samplers[ends{c.LocalAddr().String(), c.RemoteAddr().String()}] = s
 	return s.End
 }
 

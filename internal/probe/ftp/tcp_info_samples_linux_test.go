@@ -38,7 +38,7 @@ func TestSamplesOfConnectionsFromOnePort(t *testing.T) {
 		far, err := ln.Accept()
 		testutil.OK(t, err)
 		defer far.Close()
-		stop := w.add(far)
+		stop := w.add(far, attach(t, far))
 		_, err = far.Write(make([]byte, bytes))
 		testutil.OK(t, err)
 		_, err = io.CopyN(io.Discard, near, bytes)
@@ -75,7 +75,7 @@ func TestFewConnectionsAreSampled(t *testing.T) {
 		testutil.OK(t, err)
 		far, err := ln.Accept()
 		testutil.OK(t, err)
-		w.add(far)()
+		w.add(far, attach(t, far))()
 		_, _ = near.Close(), far.Close() // nothing was sent
 	}
 	if len(w.samplers) != ftp.MaxSegments {
