@@ -203,6 +203,45 @@ func TestRateOfAHopInAFile(t *testing.T) {
 	}
 }
 
+// A file that loses nothing in its slow start is there after a few losses, which predict no rate.
+// They are its limit where they took most of its time, and a hop says that it lost them.
+func TestFewLossesOfAFile(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after float64 // the window after the losses, bytes
+		lost  float64 // packets
+		want  result.Cause
+	}{
+		{"far below the window before", 130e3, 4, result.CauseCongestionWindowLoss},
+		{"near the window before", 400e3, 4, result.CauseUnknown},
+		{"of nobody", 130e3, 0, result.CauseUnknown},
+	} {
+		var f measurement.Flow
+		delivered, at := 0.0, 0.0
+		for window := 20e3; delivered < 4e6; at += 0.02 {
+			s := measurement.TCPInfo{At: measurement.Seconds(at + 0.001), Busy: measurement.Seconds(at), MSS: 1448, RTT: 0.02, MinRTT: 0.0199,
+				CongestionWindow: int64(window), InFlight: int64(window), NotSent: 1, SlowStartThreshold: 100e3, Delivered: int64(delivered / 1448)}
+			if at > 0.1 {
+				s.Retransmits = min(int64(at/0.02)-4, 4)
+				s.CongestionWindow, s.InFlight = int64(c.after), int64(c.after)
+			} else {
+				window *= 1.9
+			}
+			delivered += float64(s.InFlight)
+			f.Info = append(f.Info, s)
+		}
+		f.Final = &f.Info[len(f.Info)-1]
+		f.SentBytes, f.ReceivedBytes = 4e6, 4e6
+		trial := trialOf("hop", "it", goodput, 32e6/at)
+		trial.Metrics["transfer_seconds"], trial.Flows = at, []measurement.Flow{f}
+		trial.HopSeries = []measurement.HopSeries{{Name: "box", Samples: []measurement.HopSample{{At: -0.01}, {At: measurement.Seconds(at) + 0.01, ForwardPackets: 90, LostPackets: c.lost}}}}
+		a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{Lab: true}}).Attributions[0]
+		if a.Shares[c.want] < 0.9 {
+			t.Errorf("%s: %q: %v", c.name, words.Attribution(a, ""), a.Shares)
+		}
+	}
+}
+
 // Each way of a test of both directions has its own sender, cap and rate.
 func TestAttributionBothWays(t *testing.T) {
 	limited := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}

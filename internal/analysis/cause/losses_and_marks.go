@@ -53,8 +53,7 @@ func (w oneWay) explainLosses(d *division) {
 	if d.shares[result.CauseCongestionWindowLoss] == 0 {
 		return
 	}
-	var retransmits, duplicates, reorderings, retransmittedFlows float64
-	explained := 0.0
+	var retransmits, duplicates, reorderings, retransmittedFlows, explained, costly float64
 	for _, f := range d.flows {
 		retransmits += f.retransmits
 		duplicates += f.duplicates
@@ -63,6 +62,9 @@ func (w oneWay) explainLosses(d *division) {
 			retransmittedFlows++
 			if f.lossPredictsRate() {
 				explained++
+			}
+			if f.lossesTook > f.elapsed/2 {
+				costly++
 			}
 		}
 	}
@@ -112,7 +114,7 @@ func (w oneWay) explainLosses(d *division) {
 			d.places[cause] = place{flowLimited.ofFlowRate(), w.flowRateOf(d, flowLimited)}
 		}
 		to(cause)
-	case explained < retransmittedFlows/2:
+	case explained < retransmittedFlows/2 && !(enough(losing.lost) && costly >= retransmittedFlows/2):
 		to(result.CauseUnknown)
 	case enough(local):
 		to(result.CauseLocalDrops)

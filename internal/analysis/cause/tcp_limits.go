@@ -54,6 +54,9 @@ type flowFacts struct {
 	retransmits, duplicates, reorderings float64
 	// lossEvents is in how many round trips something was sent again, at least.
 	lossEvents float64
+	// lossesTook is how many seconds more a flow that was watched from its beginning took from
+	// its first loss on than at the window that it had before, at most.
+	lossesTook float64
 	// marked is the share of the delivered segments that carried a mark of congestion,
 	// markEvents in how many round trips some did, at least.
 	marked, markEvents float64
@@ -223,6 +226,7 @@ func (f *flowFacts) observe(start, end measurement.TCPInfo, inside []measurement
 		inFlight = advertised
 	}
 	f.inFlight, f.rtt = statistics.Median(inFlight), statistics.Median(rtt)
+	f.observeLosses(start, end, inside)
 	from := start
 	if from.CongestionWindow == 0 && len(inside) > 0 { // there was no warm-up: what grew at first may have come to its end
 		from = inside[len(inside)/2]
@@ -235,6 +239,23 @@ func (f *flowFacts) observe(start, end measurement.TCPInfo, inside []measurement
 	}
 	if f.elapsed > 0 && end.Thread > 0 {
 		f.senderThread, f.senderThreaded = float64(end.Thread-start.Thread)/f.elapsed, true
+	}
+}
+
+// observeLosses compares what followed the first loss with the largest window before it.
+func (f *flowFacts) observeLosses(start, end measurement.TCPInfo, inside []measurement.TCPInfo) {
+	if start.CongestionWindow > 0 {
+		return
+	}
+	before, largest := start, 0.0
+	for _, s := range inside {
+		if s.Retransmits > start.Retransmits {
+			break
+		}
+		before, largest = s, max(largest, float64(s.CongestionWindow))
+	}
+	if largest > 0 {
+		f.lossesTook = float64(end.At-before.At) - float64(end.Delivered-before.Delivered)*float64(end.MSS)*f.rtt/largest
 	}
 }
 
