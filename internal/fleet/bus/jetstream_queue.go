@@ -44,7 +44,6 @@ type SeatQueue struct {
 	name  string // of the stream
 	ctx   context.Context
 	end   context.CancelFunc
-	bound jetstream.Consumer
 	watch sync.WaitGroup
 	empty chan struct{}
 	made  singleflight.Group
@@ -152,7 +151,7 @@ func (q *SeatQueue) makeNow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the stream %s: %w", q.name, err)
 	}
-	consumer, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:    seatConsumer,
 		AckPolicy:  jetstream.AckExplicitPolicy,
 		AckWait:    q.o.Lease,
@@ -169,11 +168,11 @@ func (q *SeatQueue) makeNow(ctx context.Context) error {
 	// A cluster that starts again remembers the stream, and nothing of what was in it.
 	last := stream.CachedInfo().State.LastSeq
 	q.mu.Lock()
-	emptied := q.bound != nil && (missing || last < known)
+	emptied := q.stream != nil && (missing || last < known)
 	if !emptied {
 		last = max(last, q.latest)
 	}
-	q.stream, q.bound, q.latest = stream, consumer, last
+	q.stream, q.latest = stream, last
 	q.mu.Unlock()
 	if emptied {
 		q.loseAll()
@@ -203,11 +202,11 @@ func (q *SeatQueue) loseAll() {
 
 func (q *SeatQueue) subject(id string) string { return "hopbench." + q.o.Run + ".seat." + id }
 
-// at is the queue's stream and its consumer.
-func (q *SeatQueue) at() (jetstream.Stream, jetstream.Consumer, context.Context) {
+// at is the queue's stream, and for how long requests are good.
+func (q *SeatQueue) at() (jetstream.Stream, context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stream, q.bound, q.round
+	return q.stream, q.round
 }
 
 // within ends with ctx, with the queue, and after the time that a server has to answer.
@@ -315,7 +314,7 @@ func (q *SeatQueue) put(ctx context.Context, s seat.Seat, instead uint64) (again
 // last is the message of a seat: its sequence, 0 if there is none, and what it says. One that
 // is no seat is of generation 0.
 func (q *SeatQueue) last(ctx context.Context, id string) (uint64, seat.Seat, error) {
-	stream, _, _ := q.at()
+	stream, _ := q.at()
 	msg, err := stream.GetLastMsgForSubject(ctx, q.subject(id))
 	if errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, seat.Seat{}, nil
@@ -342,6 +341,9 @@ func (q *SeatQueue) Lease(ctx context.Context) (seat.Lease, error) {
 			l, err = q.take(ctx, msg)
 			if l != nil {
 				return l, nil
+			}
+			if err != nil {
+				q.giveBack(msg)
 			}
 		}
 		var short *seat.ShortLeaseError
@@ -373,27 +375,8 @@ func (q *SeatQueue) unchecked() bool {
 	return true
 }
 
-// pull asks for one message, which is nil if none came.
-func (q *SeatQueue) pull(ctx context.Context) (jetstream.Msg, error) {
-	_, consumer, round := q.at()
-	wait, cancel := context.WithTimeout(round, pullTime)
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
-	batch, err := consumer.Fetch(1, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(pullTime/3))
-	if err != nil {
-		return nil, err
-	}
-	if msg := <-batch.Messages(); msg != nil {
-		return msg, nil
-	}
-	if err := batch.Error(); wait.Err() == nil {
-		return nil, err
-	}
-	return nil, nil
-}
-
 // take leases what was delivered. No lease and no error: another message is to be asked for.
-func (q *SeatQueue) take(ctx context.Context, msg jetstream.Msg) (*seatLease, error) {
+func (q *SeatQueue) take(ctx context.Context, msg *nats.Msg) (*seatLease, error) {
 	ctx, cancel := q.within(ctx)
 	defer cancel()
 	meta, err := msg.Metadata()
@@ -401,8 +384,8 @@ func (q *SeatQueue) take(ctx context.Context, msg jetstream.Msg) (*seatLease, er
 		return nil, err
 	}
 	at := meta.Sequence.Stream
-	s, err := seat.Decode(q.o.Run, msg.Data())
-	if err != nil || q.subject(s.ID) != msg.Subject() {
+	s, err := seat.Decode(q.o.Run, msg.Data)
+	if err != nil || q.subject(s.ID) != msg.Subject {
 		return nil, q.remove(ctx, at) // no seat, and never will be one
 	}
 	this := delivered{at, s.ID, s.Generation}
@@ -425,7 +408,7 @@ func (q *SeatQueue) take(ctx context.Context, msg jetstream.Msg) (*seatLease, er
 		return nil, err
 	}
 	// The delivery may have lain in a buffer for longer than the lease.
-	l := &seatLease{q: q, s: s, delivered: this, acks: msg.Reply()}
+	l := &seatLease{q: q, s: s, delivered: this, acks: msg.Reply}
 	sent := time.Now()
 	err = l.confirm(ctx)
 	if errors.Is(err, seat.ErrLost) {
@@ -465,7 +448,7 @@ func (q *SeatQueue) take(ctx context.Context, msg jetstream.Msg) (*seatLease, er
 // reached waits until the server that answers for the stream has come to a sequence.
 func (q *SeatQueue) reached(ctx context.Context, at uint64) error {
 	for {
-		stream, _, _ := q.at()
+		stream, _ := q.at()
 		info, err := stream.Info(ctx)
 		if err != nil || info.State.LastSeq >= at {
 			return err
@@ -482,7 +465,7 @@ func (q *SeatQueue) forget(this delivered) {
 
 // remove takes the message at a sequence out of the queue: ErrLost if it is not there.
 func (q *SeatQueue) remove(ctx context.Context, at uint64) error {
-	stream, _, _ := q.at()
+	stream, _ := q.at()
 	err := stream.DeleteMsg(ctx, at)
 	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
 		// The reason is only there as text.

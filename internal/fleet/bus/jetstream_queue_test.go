@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -165,8 +166,43 @@ func TestSeatsHaveRoom(t *testing.T) {
 	q, err := openSeats(t.Context(), js, SeatOptions{Run: "run", Lease: time.Minute, Size: 20_000, Replicas: 1})
 	testutil.OK(t, err)
 	defer q.Close()
-	if c := q.bound.CachedInfo().Config; c.MaxWaiting < 20_000 || c.MaxAckPending < 20_000 {
+	consumer, err := js.Consumer(t.Context(), q.name, seatConsumer)
+	testutil.OK(t, err)
+	if c := consumer.CachedInfo().Config; c.MaxWaiting < 20_000 || c.MaxAckPending < 20_000 {
 		t.Errorf("room for %d clients and %d leases, where there may be 20000 of each", c.MaxWaiting, c.MaxAckPending)
+	}
+}
+
+// A seat that is offered while a client stops waiting goes to another at once, and not when a
+// lease is over that nobody has.
+func TestSeatsOfferedToWhoStopsWaiting(t *testing.T) {
+	js := atAServer(t)
+	q := seatQueue(t, js, time.Hour, 1)
+	for i := range testutil.Repeat(300, 3000) {
+		waiting, leave := context.WithCancel(t.Context())
+		leased := make(chan seat.Lease, 1)
+		go func() {
+			l, _ := q.Lease(waiting)
+			leased <- l
+		}()
+		if i%2 == 0 {
+			runtime.Gosched()
+		} else {
+			testutil.OK(t, js.Conn().Flush()) // its request is at the server
+		}
+		go leave()
+		testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "a", Generation: uint64(1000 * (i + 1))}))
+		l := <-leased
+		if l == nil {
+			soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+			var err error
+			l, err = q.Lease(soon)
+			cancel()
+			if err != nil {
+				t.Fatalf("round %d: the seat went to nobody: %v", i, err)
+			}
+		}
+		testutil.OK(t, l.Done(t.Context()))
 	}
 }
 
