@@ -62,21 +62,33 @@ func CoordinateAt(ctx context.Context, at Cluster, o CoordinatorOptions) (*Coord
 	err := c.connect(at.URLs, nats.Secure(at.File.TLS()), nats.Nkey(at.Key, at.Sign), nats.Timeout(connectTime),
 		nats.PingInterval(clusterPing), nats.MaxPingsOutstanding(pingsMissed), nats.SetCustomDialer(dialer))
 	switch {
-	case ctx.Err() != nil:
-		if err == nil {
-			err = c.Close()
-		}
+	case ctx.Err() != nil && err != nil:
 		return nil, errors.Join(context.Cause(ctx), err)
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("connect to the cluster at %s: it does not know this fleet: add to the configuration of its servers what hopbench testbed join FILE prints", at.URLs)
 	case err != nil:
 		return nil, fmt.Errorf("connect to the cluster at %s: %w", at.URLs, err)
 	}
-	if err := c.claim(ctx); err != nil {
+	err = c.takeFleet(ctx, at)
+	switch {
+	case ctx.Err() != nil: // which has cut the connection: nothing can be said over it any more
+		c.conn.Close()
+		<-c.ended
+		return nil, context.Cause(ctx)
+	case err != nil:
 		return nil, errors.Join(err, c.Close())
 	}
+	return c, nil
+}
+
+// takeFleet takes the fleet, and the agents that join.
+func (c *Coordinator) takeFleet(ctx context.Context, at Cluster) error {
+	err := c.claim(ctx)
+	if err != nil {
+		return err
+	}
 	if c.admission, err = at.Admit(c.listens); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return err
 	}
 	_, err = c.conn.Subscribe(callouts, func(m *nats.Msg) {
 		if answer := c.admission.Answer(m.Data); answer != nil {
@@ -84,12 +96,9 @@ func CoordinateAt(ctx context.Context, at Cluster, o CoordinatorOptions) (*Coord
 		}
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen for who wants to enter the cluster: %w", err), c.Close())
+		return fmt.Errorf("listen for who wants to enter the cluster: %w", err)
 	}
-	if err := c.begin(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c.begin(ctx)
 }
 
 // claim takes the fleet, unless another coordinator has it.
@@ -125,7 +134,7 @@ func (c *Coordinator) claim(ctx context.Context) error {
 		}
 	})
 	if err == nil {
-		err = c.conn.Flush()
+		err = c.flush(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("take the fleet at the cluster: %w", err)

@@ -67,17 +67,23 @@ func startTheirs(t testing.TB) *theirs {
 
 // coordinate takes agents at the cluster.
 func (c *theirs) coordinate(ctx context.Context, o bus.CoordinatorOptions) (*bus.Coordinator, error) {
-	key, sign, err := broker.ClusterLogin(c.secret)
+	at, err := c.cluster()
 	if err != nil {
 		return nil, err
 	}
-	return bus.CoordinateAt(ctx, bus.Cluster{
+	return bus.CoordinateAt(ctx, at, o)
+}
+
+// cluster is where a coordinator finds it.
+func (c *theirs) cluster() (bus.Cluster, error) {
+	key, sign, err := broker.ClusterLogin(c.secret)
+	return bus.Cluster{
 		URLs: c.urls, File: c.secret.File, Key: key, Sign: sign,
 		Admit: func(listens func(string) bool) (_ bus.Admission, err error) {
 			c.callout, err = broker.NewCallout(c.secret, 16, listens)
 			return c.callout, err
 		},
-	}, o)
+	}, err
 }
 
 // agent are the options of one that joins at the cluster, and answers.
@@ -213,6 +219,30 @@ func TestFleetOfOneAsleep(t *testing.T) {
 	o.Hurry()
 	if _, err := c.coordinate(t.Context(), o); err == nil || !strings.Contains(err.Error(), "fleet fw has a coordinator, which does not answer: end it") {
 		t.Error(err)
+	}
+}
+
+// Who stops the opening hears that, at whatever step it was.
+func TestOpeningIsStopped(t *testing.T) {
+	c := startTheirs(t)
+	for _, stopAt := range []string{"connects", "has the fleet"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		at, err := c.cluster()
+		testutil.OK(t, err)
+		sign, admit := at.Sign, at.Admit
+		at.Sign = func(nonce []byte) ([]byte, error) {
+			if stopAt == "connects" {
+				cancel()
+			}
+			return sign(nonce)
+		}
+		at.Admit = func(listens func(string) bool) (bus.Admission, error) {
+			cancel()
+			return admit(listens)
+		}
+		if _, err := bus.CoordinateAt(ctx, at, bus.CoordinatorOptions{Fleet: fleet}); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped when it %s: %v", stopAt, err)
+		}
 	}
 }
 

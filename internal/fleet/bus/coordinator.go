@@ -88,7 +88,10 @@ func Coordinate(b Broker, o CoordinatorOptions) (*Coordinator, error) {
 	if err := c.connect(nats.DefaultURL, nats.InProcessServer(b), nats.UserInfo(user, password)); err != nil {
 		return nil, fmt.Errorf("connect to the broker of this process: %w", err)
 	}
-	return c, c.begin()
+	if err := c.begin(context.Background()); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 func newCoordinator(o CoordinatorOptions) *Coordinator {
@@ -104,8 +107,8 @@ func (c *Coordinator) connect(urls string, own ...nats.Option) (err error) {
 	return err
 }
 
-// begin takes the agents that join. It ends the connection when it fails.
-func (c *Coordinator) begin() error {
+// begin takes the agents that join.
+func (c *Coordinator) begin(ctx context.Context) error {
 	joins, err := c.conn.Subscribe(subject.Joins(c.o.Fleet), c.join)
 	if err == nil {
 		err = joins.SetPendingLimits(maxJoins, maxJoins*maxHello)
@@ -116,12 +119,19 @@ func (c *Coordinator) begin() error {
 		_, err = c.conn.Subscribe(subject.Events(c.o.Fleet), c.event)
 	}
 	if err == nil {
-		err = c.conn.Flush()
+		err = c.flush(ctx)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen for agents that join: %w", err), c.Close())
+		return fmt.Errorf("listen for agents that join: %w", err)
 	}
 	return nil
+}
+
+// flush waits until the broker has all that was said.
+func (c *Coordinator) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*clusterTime)
+	defer cancel()
+	return c.conn.FlushWithContext(ctx)
 }
 
 // reconnectPause is how long it is waited before the connection to the broker is made anew.
