@@ -190,3 +190,16 @@ func TestHugeExperiment(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A flag without a text, which is what a variable that is not set leaves, is not taken for one that
+// was left out.
+func TestEmptyFlags(t *testing.T) {
+	for _, line := range []string{
+		"run aa-null --testbed=", "run all --only=", "run --resume= aa-null", "run aa-null -o ", "watch 127.0.0.1 --only=", "watch 127.0.0.1 --name=",
+		"compare a b --fail-on=", "compare a --reference=", "report a --picture=", "export a -o ", "results --history=", "serve --open --token-file=", "test 127.0.0.1 --token-file=",
+	} {
+		if status, _, problems := command(t, strings.Split(line, " ")...); status != base.ExitUsage || !strings.Contains(problems, " is empty; leave it out or give it a value") {
+			t.Errorf("%s: status %d: %s", line, status, problems)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/spelling"
 )
@@ -85,5 +86,22 @@ func refuseUnknownHelp(root *cobra.Command) {
 				return unknownCommand(of, rest)
 			}
 		}
+	}
+}
+
+// refuseEmpty has every command refuse a flag that is given without a text, as a variable of the
+// shell that is not set leaves it: it would be taken for one that was left out.
+func refuseEmpty(c *cobra.Command) {
+	c.PreRunE = func(c *cobra.Command, _ []string) (err error) {
+		c.Flags().Visit(func(f *pflag.Flag) {
+			list := f.Value.Type() == "stringSlice" && f.Value.String() == "[]"
+			if list || f.Value.Type() == "string" && f.Value.String() == "" {
+				err = Usage(fmt.Errorf("--%s is empty; leave it out or give it a value", f.Name))
+			}
+		})
+		return err
+	}
+	for _, below := range c.Commands() {
+		refuseEmpty(below)
 	}
 }

@@ -44,6 +44,7 @@ func Execute(root *cobra.Command, args []string, stdin *os.File, stdout, stderr 
 	root.InitDefaultCompletionCmd(args...)
 	refuseUnknown(root)
 	refuseUnknownHelp(root)
+	refuseEmpty(root)
 	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
 	root.SetFlagErrorFunc(FlagError)
 	root.SetArgs(args)
