@@ -20,6 +20,10 @@ func IsTerminal(stream any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
 }
 
+// TakesEscapes says whether a stream is a terminal that obeys escape sequences. One that is called
+// dumb, as the shell of an editor, shows them.
+func TakesEscapes(stream any) bool { return IsTerminal(stream) && os.Getenv("TERM") != "dumb" }
+
 // Over is a writer in front of another.
 type Over interface{ Under() io.Writer }
 

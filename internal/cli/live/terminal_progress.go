@@ -153,7 +153,7 @@ type Line struct {
 }
 
 func NewLine(w io.Writer, quiet bool) *Line {
-	return &Line{w: w, Shown: !quiet && base.IsTerminal(w)}
+	return &Line{w: w, Shown: !quiet && base.TakesEscapes(w)}
 }
 
 // Draw replaces the text, unless that was done a moment ago.

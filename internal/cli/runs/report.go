@@ -89,7 +89,7 @@ func VerboseFlag(flags *pflag.FlagSet, to *bool) {
 
 // Layout is how a text is laid out for where it goes.
 func Layout(w io.Writer) terminal.Options {
-	return terminal.Options{Width: base.TerminalWidth(w), Colour: base.IsTerminal(w) && os.Getenv("NO_COLOR") == ""}
+	return terminal.Options{Width: base.TerminalWidth(w), Colour: base.TakesEscapes(w) && os.Getenv("NO_COLOR") == ""}
 }
 
 // TellReport says where a run's report is, unless err says that it could not be written.
