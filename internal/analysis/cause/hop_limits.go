@@ -33,7 +33,7 @@ type hopFacts struct {
 	name      string
 	parts     measurement.HopParts
 	instances []instance
-	// Shares of the time, the mean over the instances that carried data. That of
+	// Shares of the time, the mean over the instances that carried data, of a file the most. That of
 	// the flows' rates is added up over flows.
 	busy, flowBusy, thread float64
 	// fileBusy and fileFlowBusy are those times in seconds, from the start of a file until
@@ -50,18 +50,26 @@ type instance struct{ bytes, busy, thread, fileBusy float64 }
 // carried data, and not just confirmed them, or what the two ends say to each other.
 const carries = 0.1
 
-// ofInstances are the means over those that carried data.
-func (h *hopFacts) ofInstances() {
-	most := 0.0
-	for _, one := range h.instances {
-		most = max(most, one.bytes)
+// ofInstances are the means over those that carried data. A file is there when the last of its
+// segments is, which came through the busiest: how long the others were idle by then matters not.
+func (h *hopFacts) ofInstances(file bool) {
+	most := func(of func(instance) float64) (out float64) {
+		for _, one := range h.instances {
+			out = max(out, of(one))
+		}
+		return out
 	}
-	carrying := slices.DeleteFunc(h.instances, func(one instance) bool { return one.bytes < carries*most })
-	for _, one := range carrying {
-		n := float64(len(carrying))
+	least := carries * most(func(one instance) float64 { return one.bytes })
+	h.instances = slices.DeleteFunc(h.instances, func(one instance) bool { return one.bytes < least })
+	for _, one := range h.instances {
+		n := float64(len(h.instances))
 		h.busy += one.busy / n
 		h.thread += one.thread / n
 		h.fileBusy += one.fileBusy / n
+	}
+	if file {
+		h.busy = most(func(one instance) float64 { return one.busy })
+		h.thread = most(func(one instance) float64 { return one.thread })
 	}
 }
 
@@ -112,7 +120,7 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		h.reordered += counted.ReorderedPackets
 	}
 	for i := range out {
-		out[i].ofInstances()
+		out[i].ofInstances(spec.Duration == 0)
 	}
 	return out
 }

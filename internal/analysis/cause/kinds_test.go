@@ -146,11 +146,13 @@ func TestRateOfAHopInAFile(t *testing.T) {
 		flows               int
 		perFlow             bool
 		queueDropped, queue float64 // packets, bytes
+		other               float64 // the share of this time for which a second instance is busy
 		want                result.Cause
 	}{
 		{name: "long", rate: 20e6, idle: 0.3, seconds: 3, flows: 1, queue: 100e3, want: result.CauseHopRate},
 		{name: "short", rate: 100e6, idle: 0.02, seconds: 0.3, flows: 1, queue: 500e3, want: result.CauseHopRate},
 		{name: "segments", rate: 20e6, idle: 0.3, seconds: 3, flows: 8, queue: 100e3, want: result.CauseHopRate},
+		{name: "two instances, with one segment of four", rate: 40e6, idle: 0.3, seconds: 3, flows: 4, queue: 100e3, other: 0.3, want: result.CauseHopRate},
 		{name: "policer", rate: 20e6, idle: 0.6, seconds: 3, flows: 1, queueDropped: 50, want: result.CauseHopPolicer},
 		{name: "dropping queue", rate: 20e6, idle: 0.6, seconds: 3, flows: 1, queueDropped: 50, queue: 100e3, want: result.CauseHopRate},
 		{name: "rate per flow", rate: 5e6, idle: 0.3, seconds: 3, flows: 8, perFlow: true, queue: 100e3, want: result.CauseHopFlowRate},
@@ -160,6 +162,8 @@ func TestRateOfAHopInAFile(t *testing.T) {
 		flowRate := c.rate / float64(c.flows)
 		if c.perFlow {
 			flowRate = c.rate
+		} else if c.other > 0 {
+			flowRate *= (1 + c.other) / 2
 		}
 		busy := func(at float64) float64 { return max(0, min(at, end)-c.idle) }
 		trial := trialOf("hop", "it", goodput, 0)
@@ -195,6 +199,13 @@ func TestRateOfAHopInAFile(t *testing.T) {
 			hop.Samples = append(hop.Samples, s)
 		}
 		trial.HopSeries = []measurement.HopSeries{hop}
+		if c.other > 0 {
+			second := measurement.HopSeries{Name: "fw", Samples: slices.Clone(hop.Samples)}
+			for i := range second.Samples {
+				second.Samples[i].ForwardBusy *= measurement.Seconds(c.other)
+			}
+			trial.HopSeries = append(trial.HopSeries, second)
+		}
 		spec := measurement.Spec{Kind: measurement.FTP, Flows: c.flows, Direction: measurement.Send}
 		a := analysis.Analyse([]measurement.Trial{trial}, testOf(spec), pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{Lab: true}}).Attributions[0]
 		if a.Shares[c.want] < 0.5 || a.Hop != "fw" || !near(a.RateBitsPerSecond, c.rate, 0.03*c.rate) {
