@@ -342,7 +342,7 @@ func (q *SeatQueue) Lease(ctx context.Context) (seat.Lease, error) {
 			if l != nil {
 				return l, nil
 			}
-			if err != nil {
+			if err != nil && ctx.Err() != nil { // where the server is slow, to deliver it again at once would make it slower
 				q.giveBack(msg)
 			}
 		}
