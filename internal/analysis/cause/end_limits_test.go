@@ -146,6 +146,14 @@ func TestAttributionRules(t *testing.T) {
 		{name: "a speed in a lab", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{Lab: true}, set: links(82e6, 82e6), want: result.CauseUnknown},
 		{name: "BBR behind a hop that says nothing", flows: []measurement.Flow{flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6}.build()},
 			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopRate, rate: 80e6},
+		{name: "BBR in front of a hop whose queue was full for a moment", flows: []measurement.Flow{lossy.with(func(s *measurement.TCPInfo) {
+			if s.At > 0.4 && s.At < 0.5 {
+				s.RTT = 20e-3
+			}
+		})}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.95, QueueDroppedPackets: 4})},
+			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "BBR in front of a policer", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.95, QueueDroppedPackets: 4})},
+			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopPolicer, hop: "box", rate: 80e6},
 		{name: "a queue behind a hop that counts bytes alone", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBytes: 1e7})},
 			want: result.CauseHopRate, rate: 80e6},
 		{name: "BBR that an end paces to its bound", flows: []measurement.Flow{flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6}.build()},

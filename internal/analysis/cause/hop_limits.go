@@ -248,9 +248,14 @@ func (w oneWay) blameHop(d *division) bool {
 	return true
 }
 
-// shortQueue says that next to nothing waits at the measured round trips.
+// shortQueue says that next to nothing waits at the measured round trips. A congestion control
+// that paces by itself keeps any queue short, but for when it tries what the path carries.
 func (w oneWay) shortQueue(d *division) bool {
-	return medianOver(d.flows, func(f flowFacts) float64 { return f.rtt - f.minRTT })*w.goodput/8 < shortQueueBytes
+	waiting := func(f flowFacts) float64 { return f.rtt - f.minRTT }
+	if pacesItself(w.congestionControl) {
+		waiting = func(f flowFacts) float64 { return f.longestRTT - f.minRTT }
+	}
+	return medianOver(d.flows, waiting)*w.goodput/8 < shortQueueBytes
 }
 
 // blame moves what the sender's windows were waiting for to a cause. Windows also says

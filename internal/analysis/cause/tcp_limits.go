@@ -46,9 +46,11 @@ type flowFacts struct {
 	inFlight float64
 	rtt      float64 // median of the smoothed round-trip time, seconds
 	minRTT   float64 // seconds
-	rate     float64 // goodput of the flow, bit/s
-	mss      int64
-	elapsed  float64 // seconds
+	// longestRTT is the largest smoothed one, seconds.
+	longestRTT float64
+	rate       float64 // goodput of the flow, bit/s
+	mss        int64
+	elapsed    float64 // seconds
 
 	// Counts in the window.
 	retransmits, duplicates, reorderings float64
@@ -217,6 +219,7 @@ func (f *flowFacts) observe(start, end measurement.TCPInfo, inside []measurement
 		}
 		if s.RTT > 0 {
 			rtt = append(rtt, float64(s.RTT))
+			f.longestRTT = max(f.longestRTT, float64(s.RTT))
 		}
 		if f.minRTT == 0 || (s.MinRTT > 0 && float64(s.MinRTT) < f.minRTT) {
 			f.minRTT = float64(s.MinRTT)
