@@ -239,6 +239,8 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	defer stop()
 	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(cmp.Or(f.out, head.Name)))
 	left, long := f.rounds, false
+	lines := base.NewLineWriter(s.Out) // a terminal that was stopped (Ctrl-S) stops no watch
+	defer lines.Close()
 	w := watch.New(watch.Options{
 		Head: head, Measure: measure, Keeper: st, Before: before, Newest: newest, Jitter: f.jitter, Budget: float64(budget), Always: always,
 		Announce: func(e watch.Event) {
@@ -255,7 +257,7 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 					return
 				}
 			}
-			fmt.Fprintf(s.Out, "%s  %s\n", words.WatchMoment(e.Time), base.Shown(words.WatchEvent(e)))
+			fmt.Fprintf(lines, "%s  %s\n", words.WatchMoment(e.Time), base.Shown(words.WatchEvent(e)))
 		},
 	})
 	if f.prometheus == "" {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -347,4 +348,25 @@ func flagsOf(c *cobra.Command) map[string]bool {
 		}
 	}
 	return names
+}
+
+// stuck is a terminal that was stopped until it goes on.
+type stuck struct{ goOn chan struct{} }
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s.goOn
+	return len(p), nil
+}
+
+// A watch whose terminal was stopped goes on, and ends when it is told to.
+func TestWatchOnAStoppedTerminal(t *testing.T) {
+	dir, terminal := t.TempDir(), stuck{make(chan struct{})}
+	defer close(terminal.goOn)
+	status := Main([]string{"watch", "127.0.0.1", "--only", "trace", "--every", "1", "--jitter", "0", "--rounds", "2", "-V", "-o", dir}, nil, terminal, io.Discard)
+	w, _, err := store.OpenWatch(dir)
+	testutil.OK(t, err)
+	defer w.Close()
+	if rounds, _, err := w.Rounds(t.Context()); status != base.ExitDone || err != nil || len(rounds) != 2 {
+		t.Errorf("status %d, %d rounds, %v", status, len(rounds), err)
+	}
 }
