@@ -53,6 +53,9 @@ const (
 	experimentEvery = 6 * time.Hour
 )
 
+// leastFalseAlarms is the least number of false alarms a year that can be asked for: one in 10 000 years.
+const leastFalseAlarms = 0.0001
+
 type watchFlags struct {
 	host        testcmd.Host
 	only        []string
@@ -193,8 +196,8 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	if f.rounds < 0 {
 		return base.Usage(fmt.Errorf("--rounds %d: write how many, or leave it out to go on until it is stopped", f.rounds))
 	}
-	if !(f.falseAlarms > 0 && f.falseAlarms <= 1000) {
-		return base.Usage(fmt.Errorf("--false-alarms %v: write a number above 0, such as 0.25 for one in four years", f.falseAlarms))
+	if !(f.falseAlarms >= leastFalseAlarms && f.falseAlarms <= 1000) {
+		return base.Usage(fmt.Errorf("--false-alarms %v: write a number from %v to 1000, such as 0.25 for one in four years", f.falseAlarms, leastFalseAlarms))
 	}
 	budget, err := quantity.ParseBytes(strings.TrimSuffix(f.budget, "/day"))
 	if f.budget == "0" {

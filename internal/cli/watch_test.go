@@ -163,6 +163,7 @@ func TestWatchesThatCannotBe(t *testing.T) {
 		{[]string{":5201"}, base.ExitUsage, "no host is named"},
 		{[]string{"127.0.0.1", "--every", "0.5"}, base.ExitUsage, "--every"},
 		{[]string{"127.0.0.1", "--false-alarms", "0"}, base.ExitUsage, "--false-alarms"},
+		{[]string{"127.0.0.1", "--false-alarms", "1e-300"}, base.ExitUsage, "from 0.0001 to 1000"},
 		{[]string{"127.0.0.1", "--token-file", "/nowhere"}, base.ExitUsage, "token"},
 		{[]string{"127.0.0.1", "--quick"}, base.ExitUsage, "--quick has no meaning for a host"},
 		{[]string{"aa-null", "--only", "rr"}, base.ExitUsage, "--only has no meaning for an experiment"},
