@@ -74,6 +74,21 @@ func TestResultsOfARun(t *testing.T) {
 	}
 }
 
+// A folder holds one run, or those of `run all`: of both, only the latter could be resumed.
+func TestRunAndRunAllInOneFolder(t *testing.T) {
+	one, several := t.TempDir(), t.TempDir()
+	makeRun(t, one, store.Head{Name: "one"})
+	testutil.OK(t, os.WriteFile(filepath.Join(several, indexFile), nil, 0o644))
+	for _, c := range []struct{ arg, dir, says string }{
+		{"all", one, "already holds a run; choose another folder"},
+		{"aa-null", several, "already holds the runs of run all; choose another folder"},
+	} {
+		if status, _, problems := command(t, "run", c.arg, "-o", c.dir); status != base.ExitFailed || !strings.Contains(problems, c.says) {
+			t.Errorf("run %s: status %d: %s", c.arg, status, problems)
+		}
+	}
+}
+
 // The runs of `run all`, in a folder with an index, are runs like others.
 func TestResultsOfRunAll(t *testing.T) {
 	folder := t.TempDir()

@@ -245,6 +245,9 @@ func newRun(ctx context.Context, s base.Streams, f runFlags, arg string) error {
 		return err
 	}
 	dir := cmp.Or(f.out, filepath.Join(runsFolder, r.head.Started.Format(folderTime)+"-"+r.e.Name))
+	if isIndex(dir) { // by which it could not be resumed
+		return fmt.Errorf("%s already holds the runs of run all; choose another folder with --out", dir)
+	}
 	if r.store, err = store.Create(dir, r.head); err != nil {
 		return err
 	}

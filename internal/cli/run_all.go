@@ -72,6 +72,9 @@ func newAll(ctx context.Context, s base.Streams, f runFlags) error {
 		return err
 	}
 	defer lock.Close()
+	if _, err := os.Stat(filepath.Join(dir, store.FileName)); err == nil {
+		return fmt.Errorf("%s already holds a run; choose another folder with --out", dir)
+	}
 	if isIndex(dir) {
 		return fmt.Errorf("%s already holds runs; continue them with --resume %s or choose another folder with --out", dir, printable.ShellWord(dir))
 	}
