@@ -57,6 +57,9 @@ func resultsCommand(s base.Streams) *cobra.Command {
 			folder := runsFolder
 			if len(args) == 1 {
 				folder = args[0]
+				if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+					return base.Usage(fmt.Errorf("list the runs: %w", base.Missing(folder, err, "")))
+				}
 			}
 			working := live.Working(&s, "runs in "+folder)
 			runs, err := listRuns(c.Context(), folder)

@@ -60,6 +60,19 @@ func TestResultsNameWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A folder that is not there has no runs only where none was named.
+func TestResultsOfNoFolder(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	if status, _, problems := command(t, "results"); status != base.ExitDone || !strings.Contains(problems, "no runs in ") {
+		t.Errorf("status %d: %s", status, problems)
+	}
+	testutil.OK(t, os.Mkdir(filepath.Join(folder, "my-runs"), 0o755))
+	if status, _, problems := command(t, "results", filepath.Join(folder, "my-rusn"), "--json"); status != base.ExitUsage || !strings.Contains(problems, "did you mean "+filepath.Join(folder, "my-runs")) {
+		t.Errorf("status %d: %s", status, problems)
+	}
+}
+
 // A folder that is a run itself is not said to hold none.
 func TestResultsOfARun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mine")
