@@ -33,6 +33,8 @@ func why(err error) string {
 		return "is the disk full or broken, or a quota or the limit of file sizes (ulimit -f) reached?"
 	case failedWith(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT):
 		return "does another program write there?"
+	case failedWith(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+		return "a part of the file was lost: use a copy, or begin in another folder"
 	}
 	return "is the disk full?"
 }

@@ -150,6 +150,24 @@ func TestDamagedWatch(t *testing.T) {
 	}
 }
 
+// A round that a damaged file does not take is not said to lack room on the disk.
+func TestPutIntoADamagedWatch(t *testing.T) {
+	dir := t.TempDir()
+	put := func(numbers ...int64) (err error) {
+		w, _, err := store.TakeUpWatch(dir, watchHead())
+		testutil.OK(t, err)
+		for _, n := range numbers {
+			err = errors.Join(err, w.Put(t.Context(), watchRound(n), nil))
+		}
+		return errors.Join(err, w.Close())
+	}
+	testutil.OK(t, put(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20))
+	clearPage(t, filepath.Join(dir, store.WatchFileName), `{"round":20,`)
+	if err := put(21); err == nil || !strings.Contains(err.Error(), "a part of the file was lost") || strings.Contains(err.Error(), "full") {
+		t.Error(err)
+	}
+}
+
 // keepRounds keeps rounds, and says so of each, until it is killed.
 func keepRounds(dir string) error {
 	w, _, err := store.TakeUpWatch(dir, watchHead())
