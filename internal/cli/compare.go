@@ -66,8 +66,8 @@ The exit status is 0 after a comparison, 1 if something failed, 2 if the command
 line or a file is wrong, and 3 if --fail-on found something. "cost" means a primary
 metric that is worse than in the reference, beyond chance and by at least the
 smallest effect that matters; "not-shown-equal" one that is not shown to be as
-good, possibly for lack of blocks, or because a run lacks a path, a test or all
-trials of one; "published" a figure outside its tolerance.`,
+good, possibly for lack of blocks, or because a run lacks a path, a test, or all
+trials or a primary metric of one; "published" a figure outside its tolerance.`,
 		Example: `  hopbench compare hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench compare before/ after/ --fail-on cost
   hopbench compare --reference old1,old2,old3 new1 new2 new3 --fail-on not-shown-equal
