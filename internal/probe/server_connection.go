@@ -208,7 +208,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	release := func() {}
 	defer func() { release() }()
 
-	w := &session.ControlConn{Conn: conn, Guard: c.guard}
+	w := &session.ControlConn{Conn: conn, Guard: c.guard, Deflate: asked.Deflate}
 	w.Until(time.Now().Add(session.HandshakeTimeout))
 	w.Began = func() (err error) {
 		t.Meter.Watch(ready.MaxRateBitsPerSecond, t.leastBytes, func(err error) { s.halt(t, err) })

@@ -52,7 +52,7 @@ const (
 //	| type  | flags |   reserved    |   payload length, big endian  |
 //	+-------+-------+---------------+-------------------------------+
 //
-// Flags and reserved are zero in version 1 and must be.
+// Reserved is zero in version 1 and must be, and so are the flags, but for Deflated.
 const HeaderBytes = 8
 
 const (
@@ -76,8 +76,9 @@ const (
 
 // Header is a decoded frame header.
 type Header struct {
-	Type   Type
-	Length int
+	Type     Type
+	Length   int
+	Deflated bool
 }
 
 // ErrMalformed is what every violation of the format wraps.
@@ -95,14 +96,15 @@ func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderBytes {
 		return Header{}, fmt.Errorf("%w: header of %d bytes, want %d", ErrMalformed, len(b), HeaderBytes)
 	}
-	if b[1] != 0 || b[2] != 0 || b[3] != 0 {
+	deflated := b[1] == flagDeflated && deflates(Type(b[0]))
+	if !deflated && b[1] != 0 || b[2] != 0 || b[3] != 0 {
 		return Header{}, fmt.Errorf("%w: reserved bytes are % x, want zero", ErrMalformed, b[1:4])
 	}
 	length := binary.BigEndian.Uint32(b[4:])
 	if limit := maxPayload(Type(b[0])); length > uint32(limit) {
 		return Header{}, fmt.Errorf("%w: payload of %d bytes in a frame of type %#x, at most %d", ErrMalformed, length, b[0], limit)
 	}
-	return Header{Type: Type(b[0]), Length: int(length)}, nil
+	return Header{Type: Type(b[0]), Length: int(length), Deflated: deflated}, nil
 }
 
 func maxPayload(t Type) int {
@@ -140,6 +142,9 @@ func ReadPayload(r io.Reader, h Header, limit int) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if h.Deflated {
+		return inflate(payload, limit)
 	}
 	return payload, nil
 }
@@ -181,11 +186,15 @@ func frameOf(t Type, parts ...[]byte) ([]byte, error) {
 	return frame, nil
 }
 
-// WriteFrame writes one control frame in one Write.
+// WriteFrame writes one control frame in one Write, deflated if w says that its other end
+// reads that.
 func WriteFrame(w io.Writer, t Type, v any) error {
 	frame, err := Encode(t, v)
 	if err != nil {
 		return err
+	}
+	if to, ok := w.(interface{ Deflates() bool }); ok && to.Deflates() {
+		frame = deflate(frame)
 	}
 	_, err = w.Write(frame)
 	return err

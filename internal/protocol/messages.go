@@ -85,6 +85,8 @@ type Open struct {
 	// SenderPaces says that the client sends on this connection, and its congestion
 	// control sets a pacing rate by itself: the receiver is woken for batches then.
 	SenderPaces bool `json:"sender_paces,omitempty"`
+	// Deflate says that the client reads deflated frames.
+	Deflate bool `json:"deflate,omitempty"`
 	// Run tells the tests of one run from those of others; a client that names none is
 	// known by its address.
 	Run string `json:"run,omitempty"`

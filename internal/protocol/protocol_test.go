@@ -248,6 +248,7 @@ func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{byte(TypeError), 0, 0, 0, 0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{byte(TypeData), 0, 0, 0, 0x3f, 0xff, 0xff, 0xff, 0})
+	f.Add(deflated(f, TypeReport, []byte(`{"answered":5}`)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
 		ty, payload, err := ReadFrame(r, MaxUnauthenticated)
@@ -262,7 +263,7 @@ func FuzzReadFrame(f *testing.F) {
 		PutHeader(header, ty, len(payload))
 		again.Write(header)
 		again.Write(payload)
-		if !bytes.Equal(again.Bytes(), b[:len(b)-r.Len()]) {
+		if b[1] == 0 && !bytes.Equal(again.Bytes(), b[:len(b)-r.Len()]) {
 			t.Fatal("a frame does not encode to what was read")
 		}
 		for _, v := range []any{new(Hello), new(Open), new(Ready), new(Received), new(Sent), new(Report)} {

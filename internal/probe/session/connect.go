@@ -135,7 +135,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
-	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond, Run: ownRun()}
+	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond, Deflate: true, Run: ownRun()}
 	if req.Spec.Kind == measurement.TCP && ClientSends(req.Spec, flow) {
 		offer.SenderPaces = sockets.Paces(cmp.Or(req.Spec.CongestionControl, sockets.CongestionControlOf(c)))
 	}

@@ -20,12 +20,17 @@ type ControlConn struct {
 	// Guard, nil at a client, ends the connection should a loop forget the deadline, and
 	// may order it to end.
 	Guard *Guard
+	// Deflate says, at a server, that the client reads deflated frames.
+	Deflate bool
 	// UntilStart is how long START may take to come.
 	UntilStart time.Duration
 	// Began, unless nil, is called when START has come: a connection that
 	// waits for it has no thread of its own yet.
 	Began func() error
 }
+
+// Deflates says whether long frames may be deflated.
+func (w *ControlConn) Deflates() bool { return w.Deflate }
 
 // Late says that the deadline has passed.
 func (w *ControlConn) Late() bool { return time.Now().After(w.Deadline) }
