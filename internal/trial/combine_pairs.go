@@ -262,7 +262,8 @@ func (c *combination) throughput() {
 const transferSeconds = "transfer_seconds"
 
 // transfers takes the goodput of files from all of them: each pair has its own over its own
-// time, and the sum of those is more than the path carried where the times differ.
+// time, and the sum of those is more than the path carried where the times differ. All of the
+// time counts.
 func (c *combination) transfers() {
 	bytes, last := 0.0, 0.0
 	for i, o := range c.good {
@@ -270,6 +271,7 @@ func (c *combination) transfers() {
 		last = max(last, c.delays[i].Seconds()+o.Metrics[transferSeconds])
 	}
 	if _, files := c.out.Metrics[transferSeconds]; files && last > 0 {
+		c.out.Warmup = 0 // also that before the last of them began
 		c.out.Metrics[transferSeconds], c.out.Metrics["goodput_bits_per_second"] = last, bytes*8/last
 	}
 }

@@ -133,8 +133,8 @@ func TestCombineFiles(t *testing.T) {
 		return brought{source: "c", destination: "s", outcome: o}
 	}
 	o := combine(measurement.Spec{Kind: measurement.FTP, Flows: 1, FileBytes: 1000}, []brought{file(0), file(time.Second)})
-	if m := o.Metrics; m["goodput_bits_per_second"] != 8000 || m["transfer_seconds"] != 2 || m["file_bytes"] != 1000 || o.Pairs[1].Metrics["transfer_seconds"] != 1 {
-		t.Errorf("%v, pairs %+v", m, o.Pairs)
+	if m := o.Metrics; o.Warmup != 0 || m["goodput_bits_per_second"] != 8000 || m["transfer_seconds"] != 2 || m["file_bytes"] != 1000 || o.Pairs[1].Metrics["transfer_seconds"] != 1 {
+		t.Errorf("%v after %v, pairs %+v", m, o.Warmup, o.Pairs)
 	}
 	if m := o.Metrics; o.Source.CPUTime != 1 || o.Destination.CPUTime != 0.5 || m["cpu_seconds_per_byte"] != 1.5/2000 || m["context_switches_per_second"] != 150 {
 		t.Errorf("%v, source %+v, destination %+v", m, o.Source, o.Destination)
