@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/html"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/watch"
 )
@@ -114,6 +115,11 @@ func TestHistoryOfLittle(t *testing.T) {
 		testutil.OK(t, terminal.History(&text, h, 60))
 		if strings.Contains(string(written(t, html.WriteHistory, h)), "NaN") || strings.Contains(text.String(), "NaN") {
 			t.Errorf("of %d rounds:\n%s", rounds, &text)
+		}
+		for line := range strings.Lines(text.String()) {
+			if typeset.Columns(strings.TrimSuffix(line, "\n")) > 60 {
+				t.Errorf("of %d rounds, wider than the terminal: %s", rounds, line)
+			}
 		}
 	}
 }

@@ -17,9 +17,10 @@ const linesOfEvents = 20
 // course, and the newest events.
 func History(w io.Writer, h *report.History, columns int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", h.Title, h.Status)
-	for _, line := range typeset.Wrap(words.WatchLimits(h.Stated), columns) {
-		fmt.Fprintln(&b, line)
+	for _, text := range []string{h.Title + ": " + h.Status, words.WatchLimits(h.Stated)} {
+		for _, line := range typeset.Wrap(text, columns) {
+			fmt.Fprintln(&b, line)
+		}
 	}
 	wide := 0
 	for _, t := range h.Series {
