@@ -102,6 +102,18 @@ func TestRunAndRunAllInOneFolder(t *testing.T) {
 	}
 }
 
+// A folder of several runs is no run, and those in it are named.
+func TestARunIsWantedAndNotSeveral(t *testing.T) {
+	folder := t.TempDir()
+	makeRun(t, filepath.Join(folder, "mine"), store.Head{Name: "mine"})
+	want := "name one of the runs in it, such as " + filepath.Join(folder, "mine") + "; hopbench results " + folder + " lists them"
+	for _, name := range []string{"report", "compare", "export"} {
+		if status, _, problems := command(t, name, folder); status != base.ExitUsage || !strings.Contains(problems, want) {
+			t.Errorf("%s: status %d: %s", name, status, problems)
+		}
+	}
+}
+
 // The runs of `run all`, in a folder with an index, are runs like others.
 func TestResultsOfRunAll(t *testing.T) {
 	folder := t.TempDir()

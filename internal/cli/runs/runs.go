@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -33,9 +34,20 @@ func Open(dir string) (*store.Store, error) {
 		if _, missing := os.Stat(dir); missing != nil {
 			err = missing
 		}
-		return nil, base.Usage(fmt.Errorf("read the run: %w", base.Missing(dir, err, "hopbench results lists the runs here")))
+		return nil, base.Usage(fmt.Errorf("read the run: %w", base.Missing(dir, err, whereRuns(dir))))
 	}
 	return st, err
+}
+
+// whereRuns says where runs are instead of in a folder that is none, such as one of several.
+func whereRuns(dir string) string {
+	below, _ := os.ReadDir(dir) // as far as it can be read
+	for _, entry := range below {
+		if _, err := os.Stat(filepath.Join(dir, entry.Name(), store.FileName)); err == nil {
+			return fmt.Sprintf("name one of the runs in it, such as %s; hopbench results %s lists them", printable.ShellWord(filepath.Join(dir, entry.Name())), printable.ShellWord(dir))
+		}
+	}
+	return "hopbench results lists the runs here"
 }
 
 // Load reads a run from its folder, from the stored trials if they are
@@ -50,7 +62,7 @@ func Load(ctx context.Context, arg string) (_ *result.Result, err error) {
 		}
 		path = filepath.Join(arg, ResultFile)
 		if kept, missing := os.Stat(path); missing != nil || !kept.Mode().IsRegular() || !errors.Is(err, store.ErrNoRun) {
-			return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
+			return nil, base.Usage(fmt.Errorf("%w; %s", err, whereRuns(arg)))
 		}
 	}
 	r, err := Read(path)
