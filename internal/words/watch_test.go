@@ -48,7 +48,7 @@ func TestWatchWords(t *testing.T) {
 		{TrendCaption("1 ms", None, 3, 5), "Newest 1 ms; learning, 5 samples to come."},
 		{watchFailure(&watch.Failure{Findings: []measurement.Finding{{Code: measurement.FoundText, Text: "why", Fatal: true}}}), "why"},
 		{LongRound(watch.Round{Elapsed: 60}, time.Minute), ""},
-		{LongRound(watch.Round{Number: 1, Elapsed: 12.5}, 5 * time.Second), "round 1 took 12.5 s, longer than --every 5s: while rounds take so long, one begins every 15s, and levels are learned as many times later"},
+		{LongRound(watch.Round{Number: 1, Elapsed: 12.5}, 5*time.Second), "round 1 took 12.5 s, longer than --every 5s: while rounds take so long, one begins every 15s, and levels are learned as many times later"},
 		{DamagedWatch(0, 0, false), ""},
 		{DamagedWatch(1, 0, false), "watch.sqlite is damaged: 1 round cannot be read and is left out"},
 		{DamagedWatch(1, 2, true), "watch.sqlite is damaged: 1 round and 2 announcements, and perhaps further ones, cannot be read and are left out"},
