@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
@@ -41,9 +44,10 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		begun()
 		req.Prepared = nil
 	}
+	own := ownAddress(req)
 	if k.Planned == nil {
 		out, err := k.Run(ctx, req, progress)
-		return out, session.Wrap(op, err)
+		return out, lostAddress(op, own, session.Wrap(op, err))
 	}
 	if err := enoughDescriptors(k, req.Spec); err != nil {
 		return measurement.Outcome{}, err
@@ -54,7 +58,37 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	if err != nil && ctx.Err() != nil {
 		err = &Error{Op: op, Reason: session.ReasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
 	}
-	return out, session.Wrap(op, err)
+	return out, lostAddress(op, own, session.Wrap(op, err))
+}
+
+// ownAddress is the address of this host that a test is sent from; not valid where that is not
+// known, or it has none that leads to the target.
+func ownAddress(req Request) netip.Addr {
+	if req.Source.IsValid() || req.Spec.Device != "" {
+		return req.Source
+	}
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(req.Target)) // sends nothing
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer func() { _ = c.Close() }() // it has nothing to flush
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
+}
+
+// lostAddress is the error of a test that failed, which is this host's doing if it has the
+// address no more that the test was sent from: the path looks silent then, or unreachable.
+func lostAddress(op string, own netip.Addr, err error) error {
+	if r := session.ReasonOf(err); err == nil || !own.IsValid() || !r.OfPath() && r != Failed {
+		return err
+	}
+	c, bound := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(own, 0)))
+	if bound == nil {
+		_ = c.Close() // it has nothing to flush
+	}
+	if !errors.Is(bound, syscall.EADDRNOTAVAIL) {
+		return err
+	}
+	return &Error{Op: op, Reason: Local, Err: fmt.Errorf("this host has lost its address %v: %w", own, err)}
 }
 
 // graceOf is how long after its planned end a test may still deliver results.
