@@ -518,6 +518,11 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.Source.CPUBusy = 1
 			pairs(func(p *measurement.Pair) { p.Metrics = nil })(o)
 		}, fatal: "pairs", warn: "cpu"},
+		{name: "a pair carried nothing of what was sent again, while all CPUs were full", spec: tcp, limits: gate.Limits{Pairs: 2, BusyWarns: true}, change: func(o *measurement.Outcome) {
+			pairs(func(p *measurement.Pair) { p.Metrics = nil })(o)
+			o.Source.CPUBusy = 1
+			o.Flows[1] = measurement.Flow{Final: &measurement.TCPInfo{RetransmissionTimers: 2}}
+		}, fatal: "pairs! enough-flow!", warn: "cpu"},
 		{name: "a pair lost all packets", spec: udp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = measurement.Metrics{"loss_fraction": 1} }), fatal: "pairs!", says: "nothing was confirmed in the measured time for c2 to s1"},
 		{name: "a pair lost many packets", spec: udp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = measurement.Metrics{"loss_fraction": 0.9} })},
 		{name: "a pair was cut short", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Throughput = nil }), fatal: "pairs", says: "too short for c2 to s1"},
