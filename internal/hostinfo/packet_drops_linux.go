@@ -94,7 +94,8 @@ func parseSoftnet(text []byte, counts *DropCounts) error {
 // snmp6 (net/ipv4/proc.c, net/ipv6/proc.c). Left out is what another counts
 // already (TcpExt RcvPruned ends in TCPRcvQDrop; Ip OutDiscards and Udp
 // SndbufErrors are queueing disciplines' drops told to a sender; Tcp InErrs has each repeated
-// SYN, of which there are some wherever a round trip takes more than a second), and what was
+// SYN, of which there are some wherever a round trip takes more than a second), what the path
+// damaged and so lost (InCsumErrors), and what was
 // refused to a sender and not lost (Udp SndbufErrors of a socket that does not
 // block: send(2) said so).
 var places = map[string]string{
@@ -104,9 +105,6 @@ var places = map[string]string{
 	"Udp6RcvbufErrors":         "UDP receive buffer (IPv6)",
 	"Udp.MemErrors":            "UDP memory",
 	"Udp6MemErrors":            "UDP memory (IPv6)",
-	"Udp.InCsumErrors":         "UDP checksum",
-	"Udp6InCsumErrors":         "UDP checksum (IPv6)",
-	"Tcp.InCsumErrors":         "TCP checksum",
 	"TcpExt.ListenDrops":       "TCP listen queue",
 	"TcpExt.TCPBacklogDrop":    "TCP socket backlog",
 	"TcpExt.TCPRcvQDrop":       "TCP receive queue",

@@ -183,6 +183,25 @@ func TestRatesAreOfEachFlow(t *testing.T) {
 	}
 }
 
+// What a path damages counts as dropped by the socket, whose buffer was not full.
+func TestDamagedPacketsAreNoFullBuffer(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		receiver measurement.End
+		want     float64
+	}{
+		{"damaged alone", measurement.End{DropsCounted: true, Drops: []measurement.Drop{{Place: "veth receive drops", Packets: 50}}}, 0},
+		{"a full buffer, too", measurement.End{DropsCounted: true, Drops: []measurement.Drop{{Place: "UDP receive buffer", Packets: 30}, {Place: "UDP memory (IPv6)", Packets: 1}}}, 31},
+		{"other sockets lost more", measurement.End{DropsCounted: true, Drops: []measurement.Drop{{Place: "UDP receive buffer (IPv6)", Packets: 900}}}, 40},
+		{"not counted", measurement.End{}, 40},
+	} {
+		sum := &packetSum{drops: 40}
+		if sum.undamaged(c.receiver); sum.drops != c.want {
+			t.Errorf("%s: %v, want %v", c.name, sum.drops, c.want)
+		}
+	}
+}
+
 // A queue that the control connection does not share may hold packets for seconds after the
 // sender has told how many there are. As long as they come they are not lost.
 func TestPacketsThatStillComeAreWaitedFor(t *testing.T) {
