@@ -349,7 +349,11 @@ func intervals(b measurement.Bins, of, from, to measurement.Seconds) []string {
 	return out
 }
 
-// Interval is a line about the bytes of a part of a test.
+// Interval is a line about the bytes of a part of a test. Its times differ where it is short, too.
 func Interval(from, to time.Duration, bytes float64) string {
-	return fmt.Sprintf("%6.2f–%.2f s   %s", from.Seconds(), to.Seconds(), words.Rate(bytes*8/(to-from).Seconds()))
+	decimals := 2
+	if to-from < 9*time.Millisecond {
+		decimals = 4
+	}
+	return fmt.Sprintf("%6.*f–%.*f s   %s", decimals, from.Seconds(), decimals, to.Seconds(), words.Rate(bytes*8/(to-from).Seconds()))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
@@ -180,6 +181,21 @@ func TestIntervals(t *testing.T) {
 	}
 	if text := strings.ReplaceAll(strings.Join(got, "\n"), words.NBSP, " "); text != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", text)
+	}
+}
+
+// Live intervals may be shorter than the bins of a report.
+func TestShortIntervals(t *testing.T) {
+	for _, c := range []struct {
+		from, to time.Duration
+		want     string
+	}{
+		{50 * time.Millisecond, 100 * time.Millisecond, "  0.05–0.10 s   160\u00a0kbit/s"},
+		{8 * time.Millisecond, 12 * time.Millisecond, "0.0080–0.0120 s   2.00\u00a0Mbit/s"},
+	} {
+		if got := Interval(c.from, c.to, 1000); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
 
