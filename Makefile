@@ -89,7 +89,7 @@ test-vm:
 # themselves and are left to `make test`, as are those where nothing is concurrent.
 .PHONY: race
 race:
-	@CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -race" test/run -p 3 -skip '^(TestBrowser|TestBrokers)' $$(test/packages-to-race)
+	@CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -race" test/run -p 4 -skip '^(TestBrowser|TestBrokers)' $$(test/packages-to-race)
 
 .PHONY: check
 check: check-format check-vet check-static check-cross check-agent

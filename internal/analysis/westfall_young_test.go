@@ -53,23 +53,28 @@ func naiveStepDown(members []*costEstimate, blocks int) []float64 {
 		return math.Abs(sum) / math.Sqrt(norm)
 	}
 	all := 1<<blocks - 1
-	single := make([]float64, len(members))
+	observed, flipped := make([]float64, len(members)), make([]float64, len(members))
 	for j, c := range members {
-		count := 0
-		for flip := range 1 << blocks {
-			for _, d := range members {
-				if statistic(d, all) <= statistic(c, all)+1e-9 && statistic(d, flip) >= statistic(c, all)-1e-9 {
-					count++
+		observed[j] = statistic(c, all)
+	}
+	single := make([]float64, len(members))
+	for flip := range 1 << blocks {
+		for j, c := range members {
+			flipped[j] = statistic(c, flip)
+		}
+		for j := range members {
+			for i := range members {
+				if observed[i] <= observed[j]+1e-9 && flipped[i] >= observed[j]-1e-9 {
+					single[j] += 1 / float64(all+1)
 					break
 				}
 			}
 		}
-		single[j] = float64(count) / float64(all+1)
 	}
 	out := make([]float64, len(members))
-	for j, c := range members { // no smaller p than that of a larger statistic
-		for i, d := range members {
-			if statistic(d, all) >= statistic(c, all)-1e-9 {
+	for j := range members { // no smaller p than that of a larger statistic
+		for i := range members {
+			if observed[i] >= observed[j]-1e-9 {
 				out[j] = max(out[j], single[i])
 			}
 		}

@@ -289,7 +289,11 @@ func TestServersOfWrongFrames(t *testing.T) {
 	for way, lie := range ways {
 		for _, kind := range serverFrames {
 			liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool { return lie(to, kind, payload) })
-			for _, name := range sent[kind] {
+			slices.Sort(sent[kind])
+			for j, name := range sent[kind] {
+				if (len(way)+j)%testutil.Repeat(2, 1) != 0 {
+					continue
+				}
 				group.Go(func() error {
 					start := time.Now()
 					out, err := probe.Run(servertest.Context(t), probe.Request{Spec: specs[name], Target: liar}, nil)
