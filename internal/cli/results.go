@@ -57,8 +57,8 @@ func resultsCommand(s base.Streams) *cobra.Command {
 			folder := runsFolder
 			if len(args) == 1 {
 				folder = args[0]
-				if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
-					return base.Usage(fmt.Errorf("list the runs: %w", base.Missing(folder, err, "")))
+				if err := thereIs(folder); err != nil {
+					return err
 				}
 			}
 			working := live.Working(&s, "runs in "+folder)
@@ -77,6 +77,14 @@ func resultsCommand(s base.Streams) *cobra.Command {
 	c.Flags().StringVar(&history, "history", "", "show the levels and announcements of this watch: a name in "+watchesFolder+", or a folder")
 	c.Flags().StringVar(&page, "html", "", "write the history as a page with plots into this FILE")
 	return c
+}
+
+// thereIs refuses a folder that was named and is not there, which would be one without runs.
+func thereIs(folder string) error {
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+		return base.Usage(fmt.Errorf("list the runs: %w", base.Missing(folder, err, "")))
+	}
+	return nil
 }
 
 // showHistory shows a watch, which may be going on.

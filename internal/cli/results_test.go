@@ -68,8 +68,10 @@ func TestResultsOfNoFolder(t *testing.T) {
 		t.Errorf("status %d: %s", status, problems)
 	}
 	testutil.OK(t, os.Mkdir(filepath.Join(folder, "my-runs"), 0o755))
-	if status, _, problems := command(t, "results", filepath.Join(folder, "my-rusn"), "--json"); status != base.ExitUsage || !strings.Contains(problems, "did you mean "+filepath.Join(folder, "my-runs")) {
-		t.Errorf("status %d: %s", status, problems)
+	for _, of := range [][]string{{"results", "--json"}, {"ui"}} {
+		if status, _, problems := command(t, append(of, filepath.Join(folder, "my-rusn"))...); status != base.ExitUsage || !strings.Contains(problems, "did you mean "+filepath.Join(folder, "my-runs")) {
+			t.Errorf("%s: status %d: %s", of[0], status, problems)
+		}
 	}
 }
 

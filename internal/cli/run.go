@@ -373,6 +373,11 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	if r.reopened && stored < len(r.plan.Trials) {
 		r.note(words.Resumed(stored, len(r.plan.Trials)))
 	}
+	if whole, err := r.whole(ctx, stored); err != nil {
+		return nil, err
+	} else if whole {
+		return runs.Report(context.WithoutCancel(ctx), r.store, nil, nil)
+	}
 	others := live.WatchMachine(&r.head, r.e.Name, show)
 	defer others.Leave()
 	bed, err := r.build(ctx)
@@ -462,6 +467,20 @@ func (r *session) planner(ctx context.Context, show *live.Progress) (runner.Plan
 		// At once, should this run be killed; an error is told at the end.
 		_ = r.store.SetHead(r.head)
 	})
+}
+
+// whole says that nothing is left to be measured, nor to be taken from the machines of a fleet:
+// a testbed, which may be gone, is not needed.
+func (r *session) whole(ctx context.Context, stored int) (bool, error) {
+	if stored < len(r.plan.Trials) || r.head.Explain || r.on.samples {
+		return false, nil
+	}
+	trials, err := r.store.Trials(ctx)
+	if err != nil {
+		return false, err
+	}
+	torn, _ := runner.Torn(r.plan, trials)
+	return len(torn) == 0, nil
 }
 
 // repeatTorn has the blocks that an interruption tore done again.

@@ -34,6 +34,11 @@ hopbench run --ui shows a run live.`,
 		Example: `  hopbench ui
   hopbench ui before/ after/`,
 		RunE: func(c *cobra.Command, args []string) error {
+			for _, folder := range args {
+				if err := thereIs(folder); err != nil {
+					return err
+				}
+			}
 			if len(args) == 0 {
 				args = []string{runsFolder}
 			}
