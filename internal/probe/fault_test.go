@@ -73,10 +73,7 @@ func TestPeerStalls(t *testing.T) {
 			group.Go(func() error {
 				p, addr := servertest.StartProxy(t, target, n, true)
 				defer p.Close()
-				out, err := probe.Run(servertest.Context(t), probe.Request{ID: "stall", Spec: spec, Target: addr, Token: servertest.Token}, nil)
-				if rate, counted := out.Metrics["goodput_bits_per_second"]; err == nil && counted && rate == 0 {
-					return nil // on a busy machine so few bytes came after the count
-				}
+				_, err := probe.Run(servertest.Context(t), probe.Request{ID: "stall", Spec: spec, Target: addr, Token: servertest.Token}, nil)
 				// An end that gives up first says so, or just leaves.
 				if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut && e.Reason != probe.Vanished {
 					t.Errorf("%s %s stalled after %d bytes: %v", spec.Kind, spec.Direction, n, err)

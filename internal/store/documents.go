@@ -156,8 +156,8 @@ type Missing struct {
 	More bool
 }
 
-// mostUnread is how many documents in a row are looked for in vain where it cannot be read which
-// is the last: more than one damaged page of SQLite's can hide.
+// mostUnread is how many documents in a row are looked for in vain, since which is the last may be
+// unreadable or wrong: more than one damaged page of SQLite's can hide.
 const mostUnread = 10_000
 
 // readable reads the documents of a table, whose key is a number, of a damaged file as many as
@@ -172,7 +172,7 @@ func readable[T any](ctx context.Context, db *sql.DB, what, table, key string) (
 	out = nil
 	query := fmt.Sprintf("SELECT json FROM %s WHERE %s = ?", table, key)
 	unread := 0 // since the last that can be read
-	for n := int64(1); n <= last || missing.More && unread < mostUnread; n++ {
+	for n := int64(1); (n <= last || missing.More) && unread < mostUnread; n++ {
 		var text sql.NullString
 		var one T
 		switch err := db.QueryRowContext(ctx, query, n).Scan(&text); {
@@ -186,7 +186,10 @@ func readable[T any](ctx context.Context, db *sql.DB, what, table, key string) (
 			return nil, missing, fmt.Errorf("read number %d of %s: %w", n, what, err)
 		}
 	}
-	if !missing.More {
+	switch {
+	case unread == mostUnread: // the last number may be what the damage left there
+		missing.More = true
+	case !missing.More:
 		missing.Count += unread
 	}
 	return out, missing, nil

@@ -150,6 +150,22 @@ func TestDamagedWatch(t *testing.T) {
 	}
 }
 
+// A number that the damage left there does not have each before it looked for.
+func TestWatchOfAWrongNumber(t *testing.T) {
+	dir := t.TempDir()
+	w, _, err := store.TakeUpWatch(dir, watchHead())
+	testutil.OK(t, err)
+	testutil.OK(t, w.Put(t.Context(), watchRound(1), nil))
+	testutil.OK(t, w.Close())
+	changed(t, filepath.Join(dir, store.WatchFileName), "INSERT INTO round (number, json) VALUES (1 << 60, '{')")
+	w, _, err = store.OpenWatch(dir)
+	testutil.OK(t, err)
+	if all, missing, err := w.Rounds(t.Context()); err != nil || len(all) != 1 || missing != (store.Missing{More: true}) {
+		t.Errorf("%d rounds, missing %+v, %v", len(all), missing, err)
+	}
+	testutil.OK(t, w.Close())
+}
+
 // A round that a damaged file does not take is not said to lack room on the disk.
 func TestPutIntoADamagedWatch(t *testing.T) {
 	dir := t.TempDir()
