@@ -11,7 +11,7 @@ func (j *judge) streams(metric string) {
 	pairs := float64(j.limits.pairs())
 	goodput := j.outcome.Metrics[metric]
 	if goodput <= 0 {
-		j.either(j.spare() || slices.ContainsFunc(j.outcome.Flows, lostAll), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
+		j.either(j.spare() || j.lostFlow(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
 		return
 	}
 	want := j.spec.Flows
@@ -84,6 +84,9 @@ func (j *judge) short(f measurement.Finding, path bool) {
 		j.either(path, "enough-flow", f)
 	}
 }
+
+// lostFlow says that the path lost a flow of the test.
+func (j *judge) lostFlow() bool { return slices.ContainsFunc(j.outcome.Flows, lostAll) }
 
 // lostAll says that a path lost a flow: nothing arrived, and its sender's timer ran out more
 // than once. A kernel acknowledges what arrives even if no program gets a CPU.

@@ -39,9 +39,11 @@ func (j *judge) packets(metric string) {
 			j.warn("enough-packets", few) // the rate was too low for the time; it is a rate all the same
 		} else {
 			few.Of = int(math.Round(sent)) // the path lost the others, perhaps because it carries no more
-			counts := j.limits.FewWarn || j.filled((goodput+perSecond*headersBytes*8)*(received+1)/received)
-			few.PathFailure, few.Fatal = !counts, !counts
-			j.warn("enough-packets", few)
+			if j.limits.FewWarn || j.filled((goodput+perSecond*headersBytes*8)*(received+1)/received) {
+				j.warn("enough-packets", few)
+			} else {
+				j.broken("enough-packets", few)
+			}
 		}
 	}
 	if j.spec.LossBound == 0 {

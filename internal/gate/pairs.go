@@ -60,7 +60,7 @@ func (j *judge) pairs(testErr error) {
 		j.missingUnless(lacking <= j.spec.MissingPairs, "pairs", f)
 	}
 	if len(empty) > 0 {
-		j.either(j.spec.Kind != measurement.TCP || j.spare() || slices.ContainsFunc(j.outcome.Flows, lostAll), "pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
+		j.either(j.spec.Kind != measurement.TCP || j.spare() || j.lostFlow(), "pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
 	}
 	if len(short) > 0 && j.spec.Tool == measurement.Native {
 		j.missing("pairs", measurement.Finding{Code: measurement.FoundPairsCutShort, Pairs: short})
