@@ -84,9 +84,13 @@ func waitsForBatches(spec measurement.Spec) bool {
 	return spec.WindowBytes == 0 && spec.ReceiveBufferBytes == 0 && spec.ReceiverPause == 0 && spec.ReceiverBurn == 0 && !spec.MPTCP
 }
 
-// stalled says that nothing arrived in the second half of the count, nor later.
+// stalled says that nothing arrived in the second half of the count, and that what came in the
+// first did not go on later, as over a slow path.
 func (r *receiver) stalled() bool {
-	return !r.alive && !slices.ContainsFunc(r.bins[r.full/2:r.full], func(n int64) bool { return n > 0 })
+	came := func(bins []int64) bool {
+		return slices.ContainsFunc(bins, func(n int64) bool { return n > 0 })
+	}
+	return !came(r.bins[r.full/2:r.full]) && !(r.alive && came(r.bins[:r.full/2]))
 }
 
 func (r *receiver) method() string {

@@ -87,6 +87,7 @@ func TestStalled(t *testing.T) {
 	}{
 		{[]int64{1, 1, 0, 0}, false, true},
 		{[]int64{1, 1, 0, 0}, true, false},
+		{[]int64{0, 0, 0, 0}, true, true},
 		{[]int64{0, 0, 0, 1}, false, false},
 	} {
 		if r := (&receiver{bins: c.bins, full: len(c.bins), alive: c.alive}); r.stalled() != c.silent {
