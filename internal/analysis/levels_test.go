@@ -178,10 +178,7 @@ func (l *level) add(costs []result.Effect, violated result.Assumption) {
 // Reports of paths that do not differ claim something in at most 5 % of cases,
 // whatever the noise; where the noise breaks an assumption, they say so.
 func TestAttainedLevels(t *testing.T) {
-	reports := testutil.Repeat(150, 4_000)
-	if *update { // for the table
-		reports = 10_000
-	}
+	reports := testutil.Repeat(150, 10_000)
 	sizes := []int{6, 10, 15}
 	all := shapes()
 	levels := make([][]level, len(all))
@@ -208,7 +205,7 @@ func TestAttainedLevels(t *testing.T) {
 			}
 		}
 	})
-	if *update {
+	if *update && testutil.AtLength() {
 		testutil.OK(t, writeLevels("../../docs/accuracy.md", all, sizes, levels))
 	}
 }

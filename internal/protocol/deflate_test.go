@@ -80,7 +80,7 @@ func TestDeflatedFramesAreBounded(t *testing.T) {
 	}{
 		{"the longest", whole, MaxControl, true},
 		{"a byte more", deflated(t, TypeReport, bytes.Repeat([]byte(" "), MaxControl+1)), MaxControl, false},
-		{"much more", deflated(t, TypeReport, bytes.Repeat([]byte(" "), 16*MaxControl)), MaxControl, false},
+		{"a thousand times as much", deflated(t, TypeReport, bytes.Repeat([]byte(" "), 1<<28)), MaxControl, false},
 		{"more than is wanted here", whole, MaxError, false},
 		{"nonsense", append([]byte{byte(TypeReport), flagDeflated, 0, 0, 0, 0, 0, 3}, "\xff\xff\xff"...), MaxControl, false},
 		{"cut short", append([]byte{byte(TypeReport), flagDeflated, 0, 0, 0, 0, 0, 3}, whole[HeaderBytes:HeaderBytes+3]...), MaxControl, false},
