@@ -1,7 +1,7 @@
 # make            build ./hopbench
 # make test       the tests, in five minutes; uses iperf3, ip, tc, ping, … where they are
 # make test-…     those that take longer, see docs/testing.md: browser, simulations,
-#                 wine, queues, gates, kill, reach, sinks, soak, vm
+#                 wine, queues, gates, kill, flows, reach, sinks, soak, vm
 # make check      formatting, vet, staticcheck, types on other systems
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
 # make dist       archives, deb, rpm, SBOM and checksums in build/dist (DIST=linux/amd64 for one)
@@ -47,7 +47,7 @@ test:
 
 # What takes longer than `make test` may. Each of them needs little more than its
 # own program, so that they can be tried one by one.
-.PHONY: test-browser test-queues test-sinks test-simulations test-wine test-gates test-kill test-kill-fleet test-reach test-soak
+.PHONY: test-browser test-queues test-sinks test-simulations test-wine test-gates test-kill test-flows test-kill-fleet test-reach test-soak
 test-browser:
 	@test/run -run '^TestBrowser' ./internal/report/... ./internal/ui
 # Two packages at a time: they mostly wait for their brokers.
@@ -62,6 +62,9 @@ test-wine:
 test-kill:
 	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestServersThatLie)' \
 		./test/fleet ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent
+# One package at a time: they bound what 10 000 flows need of memory.
+test-flows:
+	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestManyFlows|TestManyCallers)$$' ./internal/probe/tcp ./internal/probe/crr
 # It measures, and says what is wrong with what it measured: nothing else may run.
 test-gates:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^TestGatesCatch' ./internal/testbed/labtest

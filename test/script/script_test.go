@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -35,14 +36,19 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil { // scripts wait for most of their time
 		panic(err)
 	}
-	os.Exit(m.Run())
+	var err error
+	if programs, err = os.MkdirTemp("", "hopbench-programs-"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	if err := os.RemoveAll(programs); err != nil {
+		panic(err)
+	}
+	os.Exit(status)
 }
 
 func TestScripts(t *testing.T) {
 	binary, tools := build(t), t.TempDir()
-	if os.Getenv(binaryEnv) == "" {
-		compile(t, filepath.Join(filepath.Dir(binary), "hopbench-agent"), "-tags", "agent")
-	}
 	testutil.OK(t, os.WriteFile(filepath.Join(tools, "wait-until"), []byte(waitUntilScript), 0o755))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -68,25 +74,31 @@ func TestScripts(t *testing.T) {
 // binaryEnv names the binary to test where there is no Go to build it.
 const binaryEnv = "HOPBENCH_TEST_BINARY"
 
-// build makes the binary as `make` does.
+// programs is the folder of what is built, which lasts as long as the tests.
+var programs string
+
+// build makes the binary as `make` does, once for all tests, and the slim one beside it.
 func build(t *testing.T) string {
 	t.Helper()
 	if binary := os.Getenv(binaryEnv); binary != "" {
 		return binary
 	}
-	binary := filepath.Join(t.TempDir(), "hopbench")
-	compile(t, binary)
+	binary, err := built()
+	testutil.OK(t, err)
 	return binary
 }
 
-func compile(t *testing.T, binary string, flags ...string) {
-	t.Helper()
-	c := exec.Command("go", slices.Concat([]string{"build", "-o", binary}, flags, []string{"../../cmd/hopbench"})...)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+var built = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(programs, "hopbench")
+	for output, tags := range map[string]string{binary: "", binary + "-agent": "agent"} {
+		c := exec.Command("go", "build", "-ldflags=-w", "-tags", tags, "-o", output, "../../cmd/hopbench")
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build: %w\n%s", err, out)
+		}
 	}
-}
+	return binary, nil
+})
 
 // have is the condition of `[!lab] skip` and `[!ip] skip`: whether a lab can be
 // built here, or a program is on PATH. Where skips are forbidden, what is
