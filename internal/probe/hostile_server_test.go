@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +28,11 @@ type lieIn struct {
 	frame protocol.Type
 	path  string
 	value any
+}
+
+func (l lieIn) tell(to net.Conn, kind protocol.Type, payload []byte) bool {
+	frame(to, kind, probetest.Changed(payload, l.path, l.value))
+	return false
 }
 
 // lies are what a server may say, in every frame that it sends.
@@ -134,10 +138,7 @@ func TestServersThatLie(t *testing.T) {
 	var group errgroup.Group
 	group.SetLimit(64)
 	for i, lie := range serverLies() {
-		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
-			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
-			return false
-		})
+		liar := startLiar(t, target, lie.tell, lie.frame)
 		if len(sent[lie.frame]) == 0 {
 			t.Errorf("no server sends %#x, which was to lie", byte(lie.frame))
 		}
@@ -170,24 +171,27 @@ func framesOf(t *testing.T, target netip.AddrPort, specs map[string]measurement.
 	sent := map[protocol.Type][]string{}
 	var group errgroup.Group
 	group.SetLimit(16)
-	for _, kind := range serverFrames {
-		for name, spec := range specs {
-			var seen atomic.Bool
-			through := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool {
-				seen.Store(true)
-				frame(to, kind, payload)
-				return false
-			})
-			group.Go(func() error {
-				_, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: through}, nil)
-				if seen.Load() || err != nil {
-					mu.Lock()
-					defer mu.Unlock()
+	for name, spec := range specs {
+		saw := func(kinds ...protocol.Type) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, kind := range kinds {
+				if !slices.Contains(sent[kind], name) {
 					sent[kind] = append(sent[kind], name)
 				}
-				return nil
-			})
+			}
 		}
+		through := startLiar(t, target, func(to net.Conn, kind protocol.Type, payload []byte) bool {
+			saw(kind)
+			frame(to, kind, payload)
+			return false
+		}, serverFrames...)
+		group.Go(func() error {
+			if _, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: through}, nil); err != nil {
+				saw(serverFrames...)
+			}
+			return nil
+		})
 	}
 	_ = group.Wait() // failures were reported
 	return sent
@@ -216,10 +220,7 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 		}
 	}
 	for name, lie := range lies {
-		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
-			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
-			return false
-		})
+		liar := startLiar(t, target, lie.tell, lie.frame)
 		_, err := probe.Run(servertest.Context(t), probe.Request{Spec: specs[name], Target: liar}, nil)
 		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Protocol {
 			t.Errorf("%s, %#x %s = %v: %v", name, byte(lie.frame), lie.path, lie.value, err)
@@ -234,7 +235,7 @@ func TestServersOfWrongFrames(t *testing.T) {
 	huge, err := json.Marshal(protocol.RemoteError{Reason: probetest.Forged, Message: strings.Repeat(probetest.Forged, 10_000)})
 	testutil.OK(t, err)
 	over := servertest.Context(t).Done()
-	ways := map[string]func(to net.Conn, kind protocol.Type, payload []byte) bool{
+	ways := map[string]lie{
 		"an error with escapes": func(to net.Conn, _ protocol.Type, _ []byte) bool { frame(to, protocol.TypeError, huge); return true },
 		"another frame": func(to net.Conn, _ protocol.Type, payload []byte) bool {
 			frame(to, protocol.TypeHello, payload)
@@ -288,7 +289,7 @@ func TestServersOfWrongFrames(t *testing.T) {
 	group.SetLimit(256) // most wait
 	for way, lie := range ways {
 		for _, kind := range serverFrames {
-			liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool { return lie(to, kind, payload) })
+			liar := startLiar(t, target, lie, kind)
 			slices.Sort(sent[kind])
 			for j, name := range sent[kind] {
 				if (len(way)+j)%testutil.Repeat(2, 1) != 0 {
@@ -315,10 +316,10 @@ func TestLargestReports(t *testing.T) {
 	}
 	target := servertest.Serve(t, probe.ServerOptions{})
 	for kind, direction := range map[protocol.Type]measurement.Direction{protocol.TypeReceived: measurement.Send, protocol.TypeSent: measurement.Receive} {
-		liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool {
+		liar := startLiar(t, target, func(to net.Conn, kind protocol.Type, payload []byte) bool {
 			frame(to, kind, append(payload, large[len(payload):]...)) // white space is JSON
 			return false
-		})
+		}, kind)
 		for _, flows := range servertest.FewAndMany {
 			_, err := probe.Run(servertest.Context(t), probe.Request{Spec: servertest.ShortTCP(flows, direction), Target: liar}, nil)
 			e, ok := errors.AsType[*probe.Error](err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -19,22 +20,24 @@ import (
 const lastOfRR = 1
 
 // liar stands between a client and an honest server, and lies in the server's name:
-// it passes on everything, and changes the frames of one type as it is told.
+// it passes on everything, and changes the frames of some types as it is told.
 type liar struct {
 	servertest.Forwarder
 	target netip.AddrPort
 	udp    *net.UDPConn
-	lies   protocol.Type
-	// lie makes of an honest frame's payload the frames that the client gets, and
-	// then says whether the connection is to end.
-	lie   func(to net.Conn, payload []byte) (end bool)
-	peers map[netip.AddrPort]*net.UDPConn
+	types  []protocol.Type
+	lie    lie
+	peers  map[netip.AddrPort]*net.UDPConn
 }
 
-// startLiar lies in the frames of one type, for the length of the test.
-func startLiar(t testing.TB, target netip.AddrPort, lies protocol.Type, lie func(to net.Conn, payload []byte) bool) netip.AddrPort {
+// lie makes of an honest frame the frames that the client gets, and then says whether the
+// connection is to end.
+type lie func(to net.Conn, kind protocol.Type, payload []byte) (end bool)
+
+// startLiar lies in the frames of some types, for the length of the test.
+func startLiar(t testing.TB, target netip.AddrPort, lie lie, types ...protocol.Type) netip.AddrPort {
 	t.Helper()
-	l := &liar{target: target, lies: lies, lie: lie, peers: map[netip.AddrPort]*net.UDPConn{}}
+	l := &liar{target: target, types: types, lie: lie, peers: map[netip.AddrPort]*net.UDPConn{}}
 	var ln net.Listener
 	var err error
 	for range 100 { // a port that is free for both
@@ -215,9 +218,9 @@ func (c *lyingConn) back() {
 		if h.Type == protocol.TypeReady && c.messages.Load() != nil {
 			answered = 0
 		}
-		if h.Type != c.lies {
+		if !slices.Contains(c.types, h.Type) {
 			frame(c.client, h.Type, payload)
-		} else if c.lie(c.client, payload) {
+		} else if c.lie(c.client, h.Type, payload) {
 			return
 		}
 	}
