@@ -53,9 +53,9 @@ test-browser:
 # Two packages at a time: they mostly wait for their brokers.
 test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
-SIMULATIONS_CPUS ?= 2
+# They give way to whatever else runs: .ci/run has them beside tests that mostly wait.
 test-simulations:
-	@GOMAXPROCS=$(SIMULATIONS_CPUS) HOPBENCH_TEST_LONG=1 test/run ./internal/analysis ./internal/watch/detect
+	@HOPBENCH_TEST_LONG=1 nice -n 19 test/run ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
 # Three packages at a time, the longest first: they mostly wait.

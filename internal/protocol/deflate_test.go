@@ -56,13 +56,18 @@ func TestDeflatedFrames(t *testing.T) {
 	}
 }
 
-// deflated is a frame with a deflated payload.
-func deflated(t testing.TB, ty Type, payload []byte) []byte {
+// deflated is a frame whose deflated payload is some text, so many times.
+func deflated(t testing.TB, ty Type, text []byte, times int) []byte {
 	out := bytes.NewBuffer(make([]byte, HeaderBytes))
 	w, err := flate.NewWriter(out, flate.BestCompression)
 	testutil.OK(t, err)
-	_, err = w.Write(payload)
-	testutil.OK(t, errors.Join(err, w.Close()))
+	_, err = w.Write(text)
+	testutil.OK(t, errors.Join(err, w.Flush())) // the blocks up to here refer to nothing before them
+	blocks := bytes.Clone(out.Bytes()[HeaderBytes:])
+	for range times - 1 {
+		out.Write(blocks)
+	}
+	testutil.OK(t, w.Close())
 	frame := out.Bytes()
 	PutHeader(frame, ty, len(frame)-HeaderBytes)
 	frame[1] = flagDeflated
@@ -71,7 +76,8 @@ func deflated(t testing.TB, ty Type, payload []byte) []byte {
 
 // What a deflated frame becomes is bounded as any payload is.
 func TestDeflatedFramesAreBounded(t *testing.T) {
-	whole := deflated(t, TypeReport, bytes.Repeat([]byte(" "), MaxControl))
+	spaces := bytes.Repeat([]byte(" "), MaxControl)
+	whole := deflated(t, TypeReport, spaces, 1)
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -79,12 +85,12 @@ func TestDeflatedFramesAreBounded(t *testing.T) {
 		ok    bool
 	}{
 		{"the longest", whole, MaxControl, true},
-		{"a byte more", deflated(t, TypeReport, bytes.Repeat([]byte(" "), MaxControl+1)), MaxControl, false},
-		{"a thousand times as much", deflated(t, TypeReport, bytes.Repeat([]byte(" "), 1<<28)), MaxControl, false},
+		{"a byte more", deflated(t, TypeReport, append(spaces, ' '), 1), MaxControl, false},
+		{"a thousand times as much", deflated(t, TypeReport, spaces, 1<<10), MaxControl, false},
 		{"more than is wanted here", whole, MaxError, false},
 		{"nonsense", append([]byte{byte(TypeReport), flagDeflated, 0, 0, 0, 0, 0, 3}, "\xff\xff\xff"...), MaxControl, false},
 		{"cut short", append([]byte{byte(TypeReport), flagDeflated, 0, 0, 0, 0, 0, 3}, whole[HeaderBytes:HeaderBytes+3]...), MaxControl, false},
-		{"of a type that is never", deflated(t, TypeOpen, []byte("{}")), MaxControl, false},
+		{"of a type that is never", deflated(t, TypeOpen, []byte("{}"), 1), MaxControl, false},
 		{"after all those", whole, MaxControl, true},
 	} {
 		_, payload, err := ReadFrame(bytes.NewReader(c.frame), c.limit)

@@ -248,7 +248,7 @@ func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{byte(TypeError), 0, 0, 0, 0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{byte(TypeData), 0, 0, 0, 0x3f, 0xff, 0xff, 0xff, 0})
-	f.Add(deflated(f, TypeReport, []byte(`{"answered":5}`)))
+	f.Add(deflated(f, TypeReport, []byte(`{"answered":5}`), 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
 		ty, payload, err := ReadFrame(r, MaxUnauthenticated)
