@@ -55,7 +55,7 @@ test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
 # They give way to whatever else runs: .ci/run has them beside tests that mostly wait.
 test-simulations:
-	@HOPBENCH_TEST_LONG=1 nice -n 19 test/run ./internal/analysis ./internal/watch/detect
+	@HOPBENCH_TEST_LONG=1 nice -n 19 test/run -timeout 30m ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
 # Three packages at a time, the longest first: they mostly wait.
