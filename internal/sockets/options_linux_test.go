@@ -57,6 +57,12 @@ func only(t *testing.T, i int) (o Options) {
 		to.SetInt(int64(20 * time.Second))
 	case field.Type == reflect.TypeFor[int]():
 		to.SetInt(20_000)
+		if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0); err == nil {
+			if setOptions(fd, o.options(false)) != nil {
+				to.SetInt(46) // as what is one byte of a header
+			}
+			_ = unix.Close(fd)
+		}
 	case field.Type == reflect.TypeFor[bool]():
 		to.SetBool(true)
 	default:
