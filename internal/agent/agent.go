@@ -90,6 +90,7 @@ type server struct {
 	held      map[uint64]chan time.Duration // prepared runs; gets when to start, 0 for at once
 	listening map[netip.AddrPort]*listening
 	proven    map[netip.Addr]struct{}
+	addresses map[netip.Addr]struct{} // that this host had
 }
 
 // Serve does what the coordinator at the other end of control asks, until
@@ -109,7 +110,7 @@ func newServer(ctx context.Context, control io.ReadWriteCloser, o Options) *serv
 	s := &server{
 		opts: o, control: control, clock: clock.Start(), ctx: inner, cancel: cancel,
 		running: map[uint64]context.CancelFunc{}, held: map[uint64]chan time.Duration{},
-		listening: map[netip.AddrPort]*listening{}, proven: map[netip.Addr]struct{}{},
+		listening: map[netip.AddrPort]*listening{}, proven: map[netip.Addr]struct{}{}, addresses: map[netip.Addr]struct{}{},
 		probeRun: probe.Run, probeProve: probe.Prove,
 	}
 	if m := o.Simulated; m != nil {

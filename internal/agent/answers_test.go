@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,12 +20,16 @@ func TestAnswers(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, far, Options{}) }()
 	c := NewClient(near)
-	if stood, err := c.Answers(t.Context(), time.Minute); err != nil || stood != 0 {
-		t.Errorf("one that is there: %v, stood still for %v", err, stood)
+	_, err := c.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), Serving{Token: "token"})
+	testutil.OK(t, err)
+	// What its host has is not lost, nor what it never had.
+	stood, lost, err := c.Answers(t.Context(), time.Minute, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1"))
+	if err != nil || stood != 0 || len(lost) > 0 {
+		t.Errorf("one that is there: %v, stood still for %v, without %v", err, stood, lost)
 	}
 	end()
 	<-served
-	if _, err := c.Answers(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "ended") {
+	if _, _, err := c.Answers(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("one that ended: %v", err)
 	}
 	testutil.OK(t, c.Close())
@@ -39,7 +44,7 @@ func TestAnswers(t *testing.T) {
 			}
 		}()
 		c := NewClient(near)
-		if _, err := c.Answers(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "5s") {
+		if _, _, err := c.Answers(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "5s") {
 			t.Errorf("one that is silent: %v", err)
 		}
 		testutil.OK(t, c.Close())

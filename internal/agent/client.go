@@ -191,23 +191,23 @@ const (
 )
 
 // Answers waits for any answer of the agent, and says for how long at most it did not run in
-// so much past: 0 where it did, or does not know. An error is why it is not there, as far as
-// is known in 5 s.
-func (c *Client) Answers(ctx context.Context, past time.Duration) (stood time.Duration, err error) {
+// so much past: 0 where it did, or does not know; and which of some addresses its host had, and
+// has lost. An error is why it is not there, as far as is known in 5 s.
+func (c *Client) Answers(ctx context.Context, past time.Duration, own ...netip.Addr) (stood time.Duration, lost []hostinfo.LostAddress, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	answer, err := c.do(ctx, request{Op: opStood, Past: past}, nil)
+	answer, err := c.do(ctx, request{Op: opStood, Past: past, Addresses: own}, nil)
 	switch probe.ReasonOf(err) {
 	case probe.TimedOut:
-		return 0, fmt.Errorf("it does not answer within %v", answerTime)
+		return 0, nil, fmt.Errorf("it does not answer within %v", answerTime)
 	case probe.Local: // if the connection ends, that was it
 		select {
 		case <-c.Done():
-			return 0, c.Err()
+			return 0, nil, c.Err()
 		case <-time.After(endTime):
 		}
 	}
-	return answer.Stood, nil
+	return answer.Stood, answer.Lost, nil
 }
 
 // answered is the part of a reply that an operation asks for, unless there was an error.

@@ -42,6 +42,7 @@ func (s *server) listen(r listenRequest) (*netip.AddrPort, error) {
 		return nil, &probe.Error{Op: opListen, Reason: probe.Limit, Err: fmt.Errorf(
 			"clients of iperf3 cannot prove the token, and this agent serves them only when it was started with --allow-target")}
 	}
+	s.noteAddresses()
 	limits := s.opts.Limits
 	limits.MaxFlows = cmp.Or(limits.MaxFlows, maxTestFlows)
 	limits.MaxDuration = cmp.Or(limits.MaxDuration, 3*probe.MaxDuration)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -41,6 +42,8 @@ type request struct {
 	Canary    *CanaryRequest `json:"canary,omitempty"`
 	// Past is how long ago a standstill matters that is asked for.
 	Past time.Duration `json:"past_nanoseconds,omitempty"`
+	// Addresses are those of which it is asked whether the agent's host still has them.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
 }
 
 // helloRequest says who asks.
@@ -99,6 +102,8 @@ type reply struct {
 	Canary   *Canary         `json:"canary,omitempty"`
 	// Stood is for how long the agent did not run at most, 0 where it did.
 	Stood time.Duration `json:"stood_nanoseconds,omitempty"`
+	// Lost are addresses asked for that the agent's host had, and nothing reaches any more.
+	Lost []hostinfo.LostAddress `json:"lost,omitempty"`
 }
 
 // replyError carries a *probe.Error across the connection.

@@ -39,7 +39,7 @@ func (s *server) handle(ctx context.Context, r request) reply {
 	case r.Op == opCanary && r.Canary != nil:
 		answer.Canary, err = s.canary(ctx, *r.Canary)
 	case r.Op == opStood && s.standstills != nil:
-		answer.Stood = s.standstills.Longest(r.Past)
+		answer.Stood, answer.Lost = s.standstills.Longest(r.Past), s.lost(r.Addresses)
 	default:
 		err = &probe.Error{Op: r.Op, Reason: probe.Protocol, Err: fmt.Errorf("unknown operation %q", r.Op)}
 	}
@@ -111,6 +111,34 @@ func (s *server) machine(ctx context.Context) Hello {
 	}
 }
 
+// noteAddresses keeps the addresses of this host, of which it may be asked later whether they
+// are still there.
+func (s *server) noteAddresses() {
+	all := hostinfo.Addresses()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range all {
+		s.addresses[a] = struct{}{}
+	}
+}
+
+// lost are those of some addresses that this host had, and that nothing reaches any more. One
+// that it never had is translated, or is that of a load balancer.
+func (s *server) lost(addresses []netip.Addr) (found []hostinfo.LostAddress) {
+	for _, a := range addresses {
+		s.mu.Lock()
+		_, had := s.addresses[a.Unmap().WithZone("")]
+		s.mu.Unlock()
+		if !had {
+			continue
+		}
+		if l, is := hostinfo.Lost(a); is {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
 // maxInterfaces bounds how many are told of: a host of containers has thousands.
 const maxInterfaces = 256
 
@@ -164,6 +192,7 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 	if err := s.sample(&run); err != nil {
 		return nil, 0, err
 	}
+	s.noteAddresses()
 	if r.Hold {
 		run.Prepared = func(ctx context.Context) (time.Time, error) { return s.hold(ctx, r.ID) }
 	}

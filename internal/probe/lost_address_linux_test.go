@@ -30,13 +30,17 @@ func lostAddress(t *testing.T) {
 		}
 	}
 	target := servertest.Serve(t, probe.ServerOptions{})
-	for _, kind := range []measurement.Kind{measurement.UDP, measurement.RR} {
+	for _, spec := range []measurement.Spec{
+		{Kind: measurement.UDP, Duration: 1, MaxWarmup: 0.05},
+		{Kind: measurement.RR, Duration: 1, MaxWarmup: 0.05},
+		{Kind: measurement.Ping, Count: 20, Interval: 0.05, Timeout: 0.1},
+	} {
 		address("add")
 		var once sync.Once
-		request := probe.Request{Spec: measurement.Spec{Kind: kind, Duration: 1, MaxWarmup: 0.05}, Target: target, Source: netip.MustParseAddr("192.0.2.1")}
+		request := probe.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("192.0.2.1")}
 		_, err := probe.Run(servertest.Context(t), request, func(measurement.Progress) { once.Do(func() { address("delete") }) })
 		if probe.ReasonOf(err) != probe.Local || !strings.Contains(err.Error(), "this host has lost its address 192.0.2.1: ") {
-			t.Errorf("%s: %v", kind, err)
+			t.Errorf("%s: %v", spec.Kind, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	own := ownAddress(req)
 	if k.Planned == nil {
 		out, err := k.Run(ctx, req, progress)
-		return out, lostAddress(op, own, session.Wrap(op, err))
+		return out, lostAddress(op, own, out, session.Wrap(op, err))
 	}
 	if err := enoughDescriptors(k, req.Spec); err != nil {
 		return measurement.Outcome{}, err
@@ -58,7 +58,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	if err != nil && ctx.Err() != nil {
 		err = &Error{Op: op, Reason: session.ReasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
 	}
-	return out, lostAddress(op, own, session.Wrap(op, err))
+	return out, lostAddress(op, own, out, session.Wrap(op, err))
 }
 
 // ownAddress is the address of this host that a test is sent from; not valid where that is not
@@ -75,20 +75,26 @@ func ownAddress(req Request) netip.Addr {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 }
 
-// lostAddress is the error of a test that failed, which is this host's doing if it has the
-// address no more that the test was sent from: the path looks silent then, or unreachable.
-func lostAddress(op string, own netip.Addr, err error) error {
-	if r := session.ReasonOf(err); err == nil || !own.IsValid() || !r.OfPath() && r != Failed {
+// lostAddress is the error of a test that failed, or lacks answers, which is this host's doing if
+// it has the address no more that the test was sent from, or the interface with it is set down:
+// the path looks silent then, or unreachable.
+func lostAddress(op string, own netip.Addr, out measurement.Outcome, err error) error {
+	silent := err == nil && out.Latency != nil && out.Latency.Unanswered > 0
+	if r := session.ReasonOf(err); !own.IsValid() || !silent && (err == nil || !r.OfPath() && r != Failed) {
 		return err
 	}
 	c, bound := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(own, 0)))
 	if bound == nil {
 		_ = c.Close() // it has nothing to flush
 	}
-	if !errors.Is(bound, syscall.EADDRNOTAVAIL) {
-		return err
+	lost, is := hostinfo.Lost(own)
+	if !errors.Is(bound, syscall.EADDRNOTAVAIL) && (!is || lost.Down == "") {
+		return err // an address of a whole prefix (ip-route(8), local) is of no interface
 	}
-	return &Error{Op: op, Reason: Local, Err: fmt.Errorf("this host has lost its address %v: %w", own, err)}
+	if silent {
+		err = fmt.Errorf("%d requests had no answer", out.Latency.Unanswered)
+	}
+	return &Error{Op: op, Reason: Local, Err: fmt.Errorf("%s: %w", lost.Says("this host"), err)}
 }
 
 // graceOf is how long after its planned end a test may still deliver results.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/clock"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -194,8 +195,9 @@ type Timed interface {
 // Mortal is an agent that may end before the others of its testbed do.
 type Mortal interface {
 	// Answers asks whether it is there, and for how long at most it did not run in so much
-	// past, although it is there now. An error is why it is not there.
-	Answers(ctx context.Context, past time.Duration) (stood time.Duration, err error)
+	// past, although it is there now; and which of some addresses its host had, and has lost
+	// or on an interface that is down. An error is why it is not there.
+	Answers(ctx context.Context, past time.Duration, own ...netip.Addr) (stood time.Duration, lost []hostinfo.LostAddress, err error)
 }
 
 // Patient is a testbed whose ends go on with a test while they are not connected to this

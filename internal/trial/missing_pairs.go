@@ -4,25 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
-// This file tells a pair that its path failed from one of which an end is gone, or stood
-// still: a hole.
+// This file tells a pair that its path failed from one of which an end is gone, stood still, or
+// lost its address: a hole.
 
 // newsTime is how long after an end is gone is waited for the testbed to say why. The
 // kernel closes a dying process's connections before it tells the parent (do_exit in
 // kernel/exit.c).
 const newsTime = 500 * time.Millisecond
 
-// findHoles looks for ends that are gone, or stood still for a while, among those of the
-// pairs that failed: the other end of a test sees that as a path that failed. Whoever answers
-// is there.
+// findHoles looks for ends that are gone, stood still for a while, or lost their address, among
+// those of the pairs that failed, or lack answers: the other end of a test sees that as a path
+// that failed. Whoever answers is there.
 func (t *trial) findHoles(ctx context.Context) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // by who stops the trial, or a testbed that broke, which says why
@@ -33,12 +35,13 @@ func (t *trial) findHoles(ctx context.Context) {
 		}
 	}
 	var mu sync.Mutex
-	gone, stood := map[string]error{}, map[string]time.Duration{}
+	gone, stood, lost := map[string]error{}, map[string]time.Duration{}, map[string][]hostinfo.LostAddress{}
+	addresses := t.addresses()
 	var asking sync.WaitGroup
 	asked := map[string]bool{}
 	for k, pair := range t.path.Pairs {
 		for _, name := range []string{pair.Source, pair.Destination} {
-			if t.failed[k] == nil || asked[name] {
+			if !t.lacks(k) || asked[name] {
 				continue
 			}
 			asked[name] = true
@@ -48,7 +51,7 @@ func (t *trial) findHoles(ctx context.Context) {
 				continue // an end that only serves
 			}
 			asking.Go(func() {
-				still, err := mortal.Answers(context.WithoutCancel(ctx), time.Since(t.began))
+				still, without, err := mortal.Answers(context.WithoutCancel(ctx), time.Since(t.began), addresses[name]...)
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -56,6 +59,7 @@ func (t *trial) findHoles(ctx context.Context) {
 				} else if still > 0 {
 					stood[name] = still
 				}
+				lost[name] = without
 			})
 		}
 	}
@@ -64,6 +68,11 @@ func (t *trial) findHoles(ctx context.Context) {
 		for _, name := range []string{pair.Source, pair.Destination} {
 			if still, is := stood[name]; is {
 				t.stoodStill(k, name, still)
+			}
+			for _, l := range lost[name] {
+				if t.lacks(k) && slices.Contains(ownAddresses(pair, name), l.Address) {
+					t.lostAddress(k, l.Says(name))
+				}
 			}
 		}
 	}
@@ -88,6 +97,57 @@ func (t *trial) findHoles(ctx context.Context) {
 			break
 		}
 	}
+}
+
+// lacks says that a pair brought back nothing, or lacks answers.
+func (t *trial) lacks(k int) bool { return t.failed[k] != nil || t.unanswered[k] > 0 }
+
+// lostAddress has a pair be a hole that lacks what it does as an end has lost its address.
+func (t *trial) lostAddress(k int, op string) {
+	why := t.failed[k]
+	switch {
+	case why == nil:
+		why = fmt.Errorf("%d requests had no answer", t.unanswered[k])
+	case !probe.ReasonOf(why).OfPath():
+		return
+	}
+	t.failed[k] = &probe.Error{Op: op, Reason: probe.Local, Err: why}
+}
+
+// addresses are those at which the ends of such pairs are reached.
+func (t *trial) addresses() map[string][]netip.Addr {
+	all := map[string][]netip.Addr{}
+	for k, pair := range t.path.Pairs {
+		if !t.lacks(k) {
+			continue
+		}
+		for _, name := range []string{pair.Source, pair.Destination} {
+			for _, a := range ownAddresses(pair, name) {
+				if !slices.Contains(all[name], a) {
+					all[name] = append(all[name], a)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// ownAddresses are those of an end of a pair that are known, on the path and below its tunnel.
+func ownAddresses(pair testbed.Pair, name string) []netip.Addr {
+	own := []netip.Addr{pair.Request.Target.Addr()}
+	if name == pair.Source {
+		own[0] = pair.Request.Source
+	}
+	if pair.Outer != nil && name == pair.Source {
+		own = append(own, pair.Outer.Source)
+	} else if pair.Outer != nil {
+		own = append(own, pair.Outer.Destination.Addr())
+	}
+	own = slices.DeleteFunc(own, func(a netip.Addr) bool { return !a.IsValid() })
+	for i, a := range own {
+		own[i] = a.Unmap().WithZone("") // as interfaces have it
+	}
+	return own
 }
 
 // stoodStill has a pair that failed by silence be a hole, whose deadlines passed while somebody

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -33,13 +34,14 @@ const (
 	serverGone      = "the destination dies in the test"
 	sourceStill     = "the source stands still for a while"
 	serverStill     = "the destination stands still for a while"
+	addressLost     = "the destination loses its address"
 	reset           = "the path resets"
 	unheard         = "the path is silent"
 	closedStill     = "the path refuses, and the source stands still for a while"
 )
 
 var (
-	holes        = []string{goneBefore, goneMeanwhile, asleep, asleepMeanwhile, refused, serverGone, sourceStill, serverStill}
+	holes        = []string{goneBefore, goneMeanwhile, asleep, asleepMeanwhile, refused, serverGone, sourceStill, serverStill, addressLost}
 	pathFailures = []string{reset, unheard, closedStill}
 )
 
@@ -74,6 +76,7 @@ func (c *crowd) Paths() []testbed.Path {
 	for k := range c.fates {
 		path.Pairs = append(path.Pairs, testbed.Pair{
 			Source: fmt.Sprintf("c%d", k+1), Destination: fmt.Sprintf("s%d", k+1), Expect: testbed.Expectation{Hops: [][]netip.Addr{{there}}},
+			Request: probe.Request{Target: netip.AddrPortFrom(there, 1)},
 		})
 	}
 	return []testbed.Path{path}
@@ -97,18 +100,21 @@ type one struct {
 
 var errEnded = errors.New("the control connection to the agent ended: EOF")
 
-func (o *one) Answers(context.Context, time.Duration) (time.Duration, error) {
+func (o *one) Answers(_ context.Context, _ time.Duration, own ...netip.Addr) (time.Duration, []hostinfo.LostAddress, error) {
 	gone := []string{goneBefore, goneMeanwhile, asleep, asleepMeanwhile}
 	if !o.source {
 		gone = []string{serverGone}
 	}
 	if slices.Contains(gone, o.fate) {
-		return 0, errEnded
+		return 0, nil, errEnded
+	}
+	if !o.source && o.fate == addressLost && slices.Equal(own, []netip.Addr{there}) {
+		return 0, []hostinfo.LostAddress{{Address: there}}, nil
 	}
 	if o.source && (o.fate == sourceStill || o.fate == closedStill) || !o.source && o.fate == serverStill {
-		return 8 * time.Second, nil
+		return 8 * time.Second, nil, nil
 	}
-	return 0, nil
+	return 0, nil, nil
 }
 
 func (o *one) Run(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
@@ -165,7 +171,7 @@ func (o *one) Run(ctx context.Context, r probe.Request, progress func(measuremen
 		return measurement.Outcome{}, &probe.Error{Op: "flow 1 of 1", Reason: probe.Vanished, Err: syscall.ECONNRESET}
 	case closedStill:
 		return measurement.Outcome{}, &probe.Error{Op: "flow 1 of 1", Reason: probe.Refused, Err: syscall.ECONNREFUSED}
-	case unheard, sourceStill, serverStill:
+	case unheard, sourceStill, serverStill, addressLost:
 		sleep(3 * time.Second)
 		return measurement.Outcome{}, &probe.Error{Op: "flow 1 of 1", Reason: probe.TimedOut, Err: errors.New("silent")}
 	}
@@ -247,7 +253,8 @@ func TestTheOnlyPair(t *testing.T) {
 			says := words.Findings(d.Gate, false)
 			path := fate == reset || fate == closedStill
 			if err != nil || d.Gate.Passed || d.Gate.Broken != path || strings.Contains(says, "s1 is gone") != (fate == serverGone) ||
-				strings.Contains(says, "s1 stood still") != (fate == serverStill) {
+				strings.Contains(says, "s1 stood still") != (fate == serverStill) ||
+				strings.Contains(says, "s1 has lost its address 192.0.2.1: ") != (fate == addressLost) {
 				t.Errorf("%s: %v, broken %v: %s", fate, err, d.Gate.Broken, says)
 			}
 		})

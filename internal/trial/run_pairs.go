@@ -22,8 +22,11 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 		pair := t.path.Pairs[0]
 		outcome, err := t.sources[0].Run(ctx, t.request(pair), progress)
 		t.noteClocks(pair, &outcome)
-		t.failed[0] = err
+		t.failed[0], t.unanswered[0] = err, unanswered(outcome)
 		t.findHoles(ctx)
+		if t.failed[0] != nil {
+			outcome = measurement.Outcome{}
+		}
 		return outcome, []measurement.Outcome{outcome}, t.failed[0]
 	}
 	sum := newProgressSum(t.path.Pairs, progress)
@@ -61,6 +64,7 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 				sum.add(k, p)
 			})
 			sum.gone(k)
+			t.unanswered[k] = unanswered(outcomes[k])
 			t.noteClocks(pair, &outcomes[k])
 		})
 	}
@@ -73,6 +77,14 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 		brought[k].outcome, brought[k].err = outcomes[k], t.failed[k]
 	}
 	return together(t.spec, brought)
+}
+
+// unanswered is how many requests of a pair had no answer.
+func unanswered(o measurement.Outcome) int64 {
+	if o.Latency == nil {
+		return 0
+	}
+	return o.Latency.Unanswered
 }
 
 // noteClocks adds to what a pair brought how the clocks of its ends stood, where that is

@@ -228,8 +228,10 @@ type trial struct {
 	spec    measurement.Spec
 	sources []testbed.Agent // of the path's pairs
 	failed  []error         // of each pair, why it brought back nothing
-	began   time.Time
-	own     *clock.Standstills // of this process
+	// unanswered is how many requests of each pair had no answer, though it brought back others.
+	unanswered []int64
+	began      time.Time
+	own        *clock.Standstills // of this process
 }
 
 // Measure does a trial's test on the path as it is, and says which path that
@@ -251,7 +253,7 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 		}
 		t.sources = append(t.sources, source)
 	}
-	t.failed = make([]error, len(t.sources))
+	t.failed, t.unanswered = make([]error, len(t.sources)), make([]int64, len(t.sources))
 	ctx, release := whileUp(ctx, bed, w.Path)
 	defer release()
 	observer, _ := bed.(testbed.Observer)

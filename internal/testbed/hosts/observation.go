@@ -47,7 +47,7 @@ func (o observation) End(ctx context.Context, out *measurement.Outcome, failed e
 	for _, e := range o.h.ends {
 		if e.client != nil {
 			asking.Go(func() {
-				if _, err := e.client.Answers(context.WithoutCancel(ctx), 0); err != nil {
+				if _, _, err := e.client.Answers(context.WithoutCancel(ctx), 0); err != nil {
 					o.h.lose(e, err)
 				}
 			})

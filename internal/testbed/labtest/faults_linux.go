@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -21,8 +22,9 @@ import (
 
 // The nodes of Faulty: a and b are the ends, the path hopped has one hop between them.
 const (
-	faultySource = "a"
-	faultyHop    = "hopped/hop"
+	faultySource      = "a"
+	faultyDestination = "b"
+	faultyHop         = "hopped/hop"
 )
 
 // faultyPath is the path on which faults are planted.
@@ -109,6 +111,7 @@ func Faults() []Fault {
 	impatient.Timeout = 0.05
 	fast := udp
 	fast.RateBitsPerSecond = 20e6
+	ping := measurement.Spec{Kind: measurement.Ping, Count: 20, Interval: 0.05}
 	cpus := &burner{}
 	const synOnly = "tcp flags & (syn|ack) == syn "
 	return []Fault{
@@ -129,6 +132,10 @@ func Faults() []Fault {
 		{Name: "the server dies", Long: true, Gate: "test", Spec: tcp, During: true, Deadly: true, plant: kill(`^hopbench:b `)},
 		{Name: "the server stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:b `)},
 		{Name: "the source stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:a `)},
+		{Name: "the destination loses its address", Gate: "test", Spec: ping, During: true, Deadly: true, plant: atDestination("ip addr flush dev %s")},
+		{Name: "the destination loses its address under load", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atDestination("ip addr flush dev %s")},
+		{Name: "the destination's interface is set down", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atDestination("ip link set %s down")},
+		{Name: "the source's interface is set down", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atSource("ip link set %s down")},
 		{Name: "another router", Long: true, Gate: "fingerprint", Spec: tcp,
 			plant: onHop("nft 'add table ip planted; add chain ip planted c { type filter hook output priority 0 ; }; add rule ip planted c icmp type time-exceeded ip saddr set 10.1.1.3'"),
 			heal:  onHop("nft delete table ip planted")},
@@ -160,12 +167,20 @@ func onHop(script string) func(context.Context, *testbedlab.Lab) error {
 	return func(ctx context.Context, l *testbedlab.Lab) error { return shell(ctx, l, faultyHop, script) }
 }
 
-// atSource runs a command on the interface that leads onto the path.
+// atSource and atDestination run a command on the interface of an end that leads onto the path.
 func atSource(command string) func(context.Context, *testbedlab.Lab) error {
+	return atEnd(faultySource, command, func(p lab.Path) netip.Addr { return p.Source })
+}
+
+func atDestination(command string) func(context.Context, *testbedlab.Lab) error {
+	return atEnd(faultyDestination, command, func(p lab.Path) netip.Addr { return p.Destination })
+}
+
+func atEnd(end, command string, address func(lab.Path) netip.Addr) func(context.Context, *testbedlab.Lab) error {
 	return func(ctx context.Context, l *testbedlab.Lab) error {
 		for _, p := range l.Laid() {
 			if p.Name == faultyPath {
-				return shell(ctx, l, faultySource, strings.ReplaceAll(command, "%s", "$(ip -o addr show to "+p.Source.String()+" | cut -d' ' -f2)"))
+				return shell(ctx, l, end, strings.ReplaceAll(command, "%s", "$(ip -o addr show to "+address(p).String()+" | cut -d' ' -f2)"))
 			}
 		}
 		return fmt.Errorf("no path %s", faultyPath)
