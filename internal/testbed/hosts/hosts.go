@@ -74,7 +74,7 @@ type end struct {
 // error, all of it at once; what a reader must know otherwise are Facts.
 func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
 	h := begin(inv, e, o)
-	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.chooseProofs, h.openMeters, h.rehearse); err != nil {
+	if err := h.do(ctx, h.reach, h.place, h.listen, h.awaitServer, h.prove, h.chooseProofs, h.openMeters, h.rehearse); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil

@@ -64,10 +64,37 @@ func (o observation) End(ctx context.Context, out *measurement.Outcome, failed e
 const serverTime = 10 * time.Second
 
 // askServer finds out whether a server that was there already still is: no connection to it
-// ends with it. Any path may fail, so it is gone when it answers on none of those in force.
+// ends with it.
 func (h *Hosts) askServer(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, serverTime)
 	defer cancel()
+	if err := h.serverGone(ctx); err != nil {
+		h.lose(h.destination(), fmt.Errorf("it answers on none of the paths: %w", err))
+	}
+}
+
+// awaitServer waits for as long as a server may be away that answered before. One whose host
+// refuses is there no more.
+func (h *Hosts) awaitServer(ctx context.Context) {
+	if !h.Again || h.destination().client != nil {
+		return
+	}
+	for began := time.Now(); ; {
+		err := h.serverGone(ctx)
+		if err == nil || probe.ReasonOf(err) == probe.Refused || time.Since(began) > awayTime {
+			return // who proves the paths says why
+		}
+		select {
+		case <-time.After(awayPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serverGone is why a server is not there. Any path may fail, so that is known when it answers on
+// none of those in force.
+func (h *Hosts) serverGone(ctx context.Context) (why error) {
 	var asking sync.WaitGroup
 	answers := make([]error, len(h.places))
 	for i, p := range h.places {
@@ -76,17 +103,14 @@ func (h *Hosts) askServer(ctx context.Context) {
 		}
 	}
 	asking.Wait()
-	var why error
 	for i, p := range h.places {
 		switch {
 		case len(p.Set) > 0:
 		case !slices.Contains([]probe.Reason{probe.Refused, probe.Unreachable, probe.Vanished, probe.TimedOut}, probe.ReasonOf(answers[i])):
-			return // it answered, or the source could not ask
+			return nil // it answered, or the source could not ask
 		default:
 			why = cmp.Or(why, answers[i])
 		}
 	}
-	if why != nil {
-		h.lose(h.destination(), fmt.Errorf("it answers on none of the paths: %w", why))
-	}
+	return why
 }

@@ -252,3 +252,49 @@ func TestAgentThatWasStopped(t *testing.T) {
 		})
 	}
 }
+
+// A server that answered before is waited for as an agent is.
+func TestServerThatWasStopped(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		again  bool
+		away   time.Duration
+		reason probe.Reason
+		lacks  bool
+	}{
+		{"at the start", false, 5 * time.Second, probe.TimedOut, true},
+		{"in the middle of a run", true, 45 * time.Second, probe.TimedOut, false},
+		{"for good", true, time.Hour, probe.TimedOut, true},
+		{"ended", true, 5 * time.Second, probe.Refused, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := machine{interfaces: map[string][]string{"eth0": {"10.0.0.1"}}}
+				in, e, o := simulated(t, nil, pathTo("one", "10.0.1.7", ""), pathTo("other", "10.0.2.7", ""))
+				in.Endpoints[1].Reach.Scheme = inventory.ReachServe
+				back := time.Now().Add(test.away)
+				o.Again = test.again
+				o.Dial = func(context.Context, inventory.Endpoint) (io.ReadWriteCloser, error) {
+					near, far := net.Pipe()
+					a := source.simulation("a")
+					proves := a.Prove
+					a.Prove = func(ctx context.Context, r probe.Request) (probe.Proof, error) {
+						if time.Now().Before(back) {
+							time.Sleep(3 * time.Second)
+							return probe.Proof{}, &probe.Error{Op: "connect", Reason: test.reason, Err: io.EOF}
+						}
+						return proves(ctx, r)
+					}
+					go func() { _ = agent.Serve(t.Context(), far, agent.Options{Simulated: a}) }()
+					return near, nil
+				}
+				h := begin(in, e, o)
+				if err := h.do(t.Context(), h.reach, h.place, h.listen, h.awaitServer, h.prove); (err != nil) != test.lacks {
+					t.Errorf("found %v", err)
+				}
+				testutil.OK(t, h.Close())
+				synctest.Wait()
+			})
+		})
+	}
+}
