@@ -27,7 +27,7 @@ type sharePart struct {
 func (m *Model) shares() []ShareRow {
 	var out []ShareRow
 	for _, a := range m.Run.Attributions {
-		row := ShareRow{Path: m.PathLabel(a.Path), Test: m.TestLabel(a.Test), Sentence: typeset.Sentence(words.Attribution(a, m.specOf(a.Test).Direction))}
+		row := ShareRow{Path: m.PathLabel(a.Path), Test: m.TestLabel(a.Test), Sentence: typeset.Sentence(words.Attribution(a, m.specOf(a.Test)))}
 		for _, c := range words.Causes(a.Shares) {
 			row.Parts = append(row.Parts, sharePart{typeset.Line(words.Cause(c)), shareColour(c), min(a.Shares[c], 1)})
 		}

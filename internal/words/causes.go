@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
@@ -21,7 +22,7 @@ type cause struct {
 
 var causes = map[result.Cause]cause{
 	result.CauseSenderApplication: {"sending program", func(a attribution) string {
-		if a.direction == measurement.Both {
+		if a.test.Direction == measurement.Both {
 			return "the sending programs had nothing to send " + a.part()
 		}
 		return fmt.Sprintf("the sending program on the %s had nothing to send %s", a.sender(), a.part())
@@ -36,7 +37,7 @@ var causes = map[result.Cause]cause{
 		return a.window("limited by the congestion window "+a.part()+", with losses"+a.at(), "fewer losses")
 	}},
 	result.CauseCongestionWindowDelay: {"congestion window (delay)", func(a attribution) string {
-		return a.window("limited by the congestion window "+a.part()+", without losses", "a longer test or another congestion control")
+		return a.window("limited by the congestion window "+a.part()+", without losses", a.longer()+" or another congestion control")
 	}},
 	result.CausePacing:          {"pacing", func(a attribution) string { return "limited by the sender's own pacing " + a.part() }},
 	result.CauseSourceCPU:       {"source's CPU", func(a attribution) string { return a.cpu("source") }},
@@ -46,13 +47,13 @@ var causes = map[result.Cause]cause{
 	result.CauseSourceLink:      {"source's link", func(a attribution) string { return linkText("source", a.SourceLinkBitsPerSecond) }},
 	result.CauseDestinationLink: {"destination's link", func(a attribution) string { return linkText("destination", a.DestinationLinkBitsPerSecond) }},
 	result.CauseCongestionWindowGrowth: {"congestion window (growing)", func(a attribution) string {
-		return "the congestion window was still growing " + a.part() + "; a longer test would show more"
+		return "the congestion window was still growing " + a.part() + "; " + a.longer() + " would show more"
 	}},
 	result.CauseReordering: {"reordering", func(a attribution) string {
 		return "limited " + a.part() + " by packets that were overtaken" + a.at() + ", considered lost and retransmitted"
 	}},
 	result.CauseReceiverApplication: {"receiving program", func(a attribution) string {
-		if a.direction == measurement.Both {
+		if a.test.Direction == measurement.Both {
 			return "the receiving programs did not read the arrived data " + a.part()
 		}
 		return fmt.Sprintf("the receiving program on the %s did not read the arrived data %s", a.receiver(), a.part())
@@ -113,17 +114,16 @@ func Causes(shares map[result.Cause]float64) []result.Cause {
 	return slices.DeleteFunc(order, func(c result.Cause) bool { return !(shares[c] > 0) })
 }
 
-// attribution is an attribution of a test with its direction, and the share
-// that a sentence speaks of.
+// attribution is an attribution of a test, and the share that a sentence speaks of.
 type attribution struct {
 	result.Attribution
-	direction measurement.Direction
-	share     float64
+	test  measurement.Spec
+	share float64
 }
 
 // Attribution says what limited the flows most of the time; nothing where there
 // are no shares.
-func Attribution(a result.Attribution, d measurement.Direction) string {
+func Attribution(a result.Attribution, test measurement.Spec) string {
 	order := Causes(a.Shares)
 	if len(order) == 0 {
 		return ""
@@ -132,7 +132,7 @@ func Attribution(a result.Attribution, d measurement.Direction) string {
 	first := order[0]
 	known, ok := causes[first]
 	if ok && result.MostOfTheTime(a.Shares[first]) {
-		return known.say(attribution{a, d, a.Shares[first]}) + remaining(a, first) + answers(a.Answers)
+		return known.say(attribution{a, test, a.Shares[first]}) + remaining(a, first) + answers(a.Answers, test)
 	}
 	var parts []string
 	for _, c := range order {
@@ -140,7 +140,7 @@ func Attribution(a result.Attribution, d measurement.Direction) string {
 			parts = append(parts, Cause(c)+" "+Share(a.Shares[c]))
 		}
 	}
-	return "no single cause: " + strings.Join(parts, ", ") + " of the time" + answers(a.Answers)
+	return "no single cause: " + strings.Join(parts, ", ") + " of the time" + answers(a.Answers, test)
 }
 
 // remaining names the causes that what is unknown may be.
@@ -165,12 +165,12 @@ var changed = map[result.Intervention]string{
 }
 
 // answers says of what a cause was told.
-func answers(all []result.Answer) string {
+func answers(all []result.Answer, test measurement.Spec) string {
 	text := ""
 	for _, a := range all {
 		text += "; "
 		if a.Intervention == result.TwiceFlows {
-			text += "with " + quantity.Count(a.Flows, "flow") // twice as many, or those of another test
+			text += "with " + quantity.Count(a.Flows, flowOf(test)) // twice as many, or those of another test
 		} else {
 			text += changed[a.Intervention]
 		}
@@ -188,14 +188,14 @@ func answers(all []result.Answer) string {
 func (a attribution) part() string { return Share(a.share) + " of the time" }
 
 func (a attribution) sender() string {
-	if a.direction == measurement.Receive {
+	if a.test.Direction == measurement.Receive {
 		return "destination"
 	}
 	return "source"
 }
 
 func (a attribution) receiver() string {
-	if a.direction == measurement.Receive {
+	if a.test.Direction == measurement.Receive {
 		return "source"
 	}
 	return "destination"
@@ -234,7 +234,7 @@ func (a attribution) thread(end string) string {
 func (a attribution) cpu(end string) string {
 	role := "sending"
 	switch {
-	case a.direction == measurement.Both:
+	case a.test.Direction == measurement.Both:
 		role = "sending and receiving"
 	case end != a.sender():
 		role = "receiving"
@@ -263,7 +263,24 @@ func (a attribution) window(what, remedy string) string {
 		return text + fmt.Sprintf("; most of that round trip is waiting in a queue (the smallest is %s), so what drains the queue sets the rate", Time(a.MinRTT))
 	}
 	if a.MoreFlowsGain > 0 && a.MoreFlowsGain < moreFlowsHelp {
-		return text + fmt.Sprintf("; %s would raise it, more flows do not", remedy)
+		return text + fmt.Sprintf("; %s would raise it, more %ss do not", remedy, flowOf(a.test))
 	}
-	return text + fmt.Sprintf("; more flows or %s would raise it", remedy)
+	if a.test.Kind == measurement.FTP && a.test.Direction == measurement.Send { // stored in one piece
+		return text + fmt.Sprintf("; %s would raise it", remedy)
+	}
+	return text + fmt.Sprintf("; more %ss or %s would raise it", flowOf(a.test), remedy)
+}
+
+// longer is what gives a window more time to grow: a file takes as long as it is large.
+func (a attribution) longer() string {
+	if a.test.Kind == measurement.FTP {
+		return "a larger file"
+	}
+	return "a longer test"
+}
+
+// flowOf is what one of the flows of a test is called.
+func flowOf(test measurement.Spec) string {
+	k, _ := kind.Of(test.Kind)
+	return cmp.Or(k.Flow, "flow")
 }

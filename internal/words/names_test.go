@@ -145,7 +145,7 @@ func TestTablesAreWhole(t *testing.T) {
 	for _, c := range result.Causes() {
 		for _, d := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
 			a := result.Attribution{Shares: map[result.Cause]float64{c: 1}, InFlightBytes: 1e5, RTT: 1e-3, SourceEgressBitsPerSecond: 1e9}
-			if text := Attribution(a, d); causes[c].name == "" || text == "" || strings.Contains(text, "%!") {
+			if text := Attribution(a, measurement.Spec{Direction: d}); causes[c].name == "" || text == "" || strings.Contains(text, "%!") {
 				t.Errorf("%s is called %q: %q", c, causes[c].name, text)
 			}
 		}
@@ -182,6 +182,32 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
+// What is advised, a test of the kind can have: a file is larger, not longer, and comes in
+// segments, but is stored in one piece.
+func TestAdviceOfCauses(t *testing.T) {
+	upload := measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send}
+	download := measurement.Spec{Kind: measurement.FTP, Direction: measurement.Receive}
+	for _, c := range []struct {
+		cause     result.Cause
+		test      measurement.Spec
+		moreFlows float64
+		want      string
+	}{
+		{result.CauseCongestionWindowGrowth, measurement.Spec{Kind: measurement.TCP}, 0, "; a longer test would show more"},
+		{result.CauseCongestionWindowGrowth, download, 0, "; a larger file would show more"},
+		{result.CauseCongestionWindowDelay, measurement.Spec{Kind: measurement.Load}, 0, "; more flows or a longer test or another congestion control would raise it"},
+		{result.CauseCongestionWindowDelay, upload, 0, "; a larger file or another congestion control would raise it"},
+		{result.CauseReceiveWindow, download, 0, "; more segments or a larger receive window would raise it"},
+		{result.CauseReceiveWindow, download, 1, "; a larger receive window would raise it, more segments do not"},
+		{result.CauseReceiveWindow, upload, 0, "; a larger receive window would raise it"},
+	} {
+		a := result.Attribution{Shares: map[result.Cause]float64{c.cause: 1}, InFlightBytes: 1e5, RTT: 1e-3, MoreFlowsGain: c.moreFlows}
+		if text := Attribution(a, c.test); !strings.HasSuffix(text, c.want) {
+			t.Errorf("%s of %s %s: %q, want …%q", c.cause, c.test.Kind, c.test.Direction, text, c.want)
+		}
+	}
+}
+
 // What a newer hopbench wrote keeps its own name.
 func TestUnknownCodes(t *testing.T) {
 	if text := (Names{}).Note(result.Note{Code: "sunspots"}); text != "sunspots" {
@@ -190,7 +216,7 @@ func TestUnknownCodes(t *testing.T) {
 	if text := Finding(measurement.Finding{Code: "sunspots"}); text != "sunspots" {
 		t.Errorf("finding: %q", text)
 	}
-	if text := Attribution(result.Attribution{Shares: map[result.Cause]float64{"sunspots": 1}}, ""); text != "no single cause: sunspots 100"+NBSP+"% of the time" {
+	if text := Attribution(result.Attribution{Shares: map[result.Cause]float64{"sunspots": 1}}, measurement.Spec{}); text != "no single cause: sunspots 100"+NBSP+"% of the time" {
 		t.Errorf("cause: %q", text)
 	}
 	if text := Verdict(result.Effect{Verdict: "sunny"}); text != "sunny" {

@@ -147,7 +147,7 @@ func TestAttribution(t *testing.T) {
 			if len(got.Shares) != len(c.want) {
 				t.Errorf("shares %v, want %v", got.Shares, c.want)
 			}
-			if text := plain(words.Attribution(got, c.direction)); c.sentence != "" && text != c.sentence {
+			if text := plain(words.Attribution(got, measurement.Spec{Direction: c.direction})); c.sentence != "" && text != c.sentence {
 				t.Errorf("sentence\n%s\nwant\n%s", text, c.sentence)
 			}
 		})
@@ -163,7 +163,7 @@ func TestAttributionWithoutFacts(t *testing.T) {
 	} {
 		a := analysis.Analyse([]measurement.Trial{throughputTrial(1e9, f...)}, []result.TestInfo{flows1}, pathsNamed("hop"), analysis.Options{})
 		got := a.Attributions[0]
-		if len(got.Shares) != 1 || got.Shares[result.CauseUnknown] != 1 || !strings.Contains(words.Attribution(got, ""), "do not show the limit") {
+		if len(got.Shares) != 1 || got.Shares[result.CauseUnknown] != 1 || !strings.Contains(words.Attribution(got, measurement.Spec{}), "do not show the limit") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -194,7 +194,7 @@ func TestSharesAddToOne(t *testing.T) {
 			}
 			total += s
 		}
-		if !near(total, 1, 1e-9) || words.Attribution(a.Attributions[0], "") == "" {
+		if !near(total, 1, 1e-9) || words.Attribution(a.Attributions[0], measurement.Spec{}) == "" {
 			t.Fatalf("%+v add to %v", a.Attributions[0], total)
 		}
 	})

@@ -178,7 +178,7 @@ func TestAttributionRules(t *testing.T) {
 			got := analysis.Analyse([]measurement.Trial{trial}, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{Options: c.opts}).Attributions[0]
 			cause := largest(got.Shares)
 			if math.IsInf(got.RateBitsPerSecond, 0) || got.Shares[cause] < 0.5 || cause != c.want || got.Hop != c.hop || c.rate > 0 && !near(got.RateBitsPerSecond, c.rate, 0.1*c.rate) {
-				t.Errorf("%s at %q, %v bit/s, want %s at %q, %v bit/s (%v): %s", cause, got.Hop, got.RateBitsPerSecond, c.want, c.hop, c.rate, got.Shares, words.Attribution(got, ""))
+				t.Errorf("%s at %q, %v bit/s, want %s at %q, %v bit/s (%v): %s", cause, got.Hop, got.RateBitsPerSecond, c.want, c.hop, c.rate, got.Shares, words.Attribution(got, measurement.Spec{}))
 			}
 		})
 	}
@@ -266,7 +266,7 @@ func TestCapsOfBothDirections(t *testing.T) {
 	back.Final = &last
 	trials := []measurement.Trial{onPath("direct", 190e6, there, back), onPath("hop", 190e6, there, back)}
 	a := analysis.Analyse(trials, []result.TestInfo{test}, pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{SourceEgressBitsPerSecond: 100e6, DestinationEgressBitsPerSecond: 100e6}})
-	says := words.Attribution(a.Attributions[0], measurement.Both)
+	says := words.Attribution(a.Attributions[0], measurement.Spec{Direction: measurement.Both})
 	if want := "no single cause: source's egress cap 50\u00a0%, destination's egress cap 49\u00a0% of the time"; says != want {
 		t.Errorf("%q, want %q", says, want)
 	}

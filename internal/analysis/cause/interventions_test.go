@@ -106,7 +106,7 @@ func TestVary(t *testing.T) {
 			if !slices.Equal(asked, c.asked) {
 				t.Errorf("asked %v, want %v", asked, c.asked)
 			}
-			text := plain(words.Attribution(a, ""))
+			text := plain(words.Attribution(a, measurement.Spec{}))
 			if cause := largest(a.Shares); cause != c.want || c.rate > 0 && !near(a.RateBitsPerSecond, c.rate, 0.01*c.rate) {
 				t.Errorf("%s, want %s: %+v: %s", cause, c.want, a, text)
 			}

@@ -32,8 +32,8 @@ func TestAttributionByKind(t *testing.T) {
 		if len(a) != c.want {
 			t.Errorf("%s has %d attributions, want %d", c.kind, len(a), c.want)
 		}
-		if len(a) == 1 && !strings.Contains(plain(words.Attribution(a[0], "")), "allow 355 Mbit/s") {
-			t.Errorf("%s: %q", c.kind, words.Attribution(a[0], ""))
+		if len(a) == 1 && !strings.Contains(plain(words.Attribution(a[0], measurement.Spec{})), "allow 355 Mbit/s") {
+			t.Errorf("%s: %q", c.kind, words.Attribution(a[0], measurement.Spec{}))
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestHopsCountUntilTheFileIsThere(t *testing.T) {
 	trial.HopSeries = []measurement.HopSeries{hop}
 	a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
 	if a.Shares[result.CauseHopRate] < 0.9 || a.Hop != "fw" {
-		t.Errorf("%q: %v", words.Attribution(a, ""), a.Shares)
+		t.Errorf("%q: %v", words.Attribution(a, measurement.Spec{}), a.Shares)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestCapOfShortFiles(t *testing.T) {
 		a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"),
 			analysis.Options{Options: cause.Options{Lab: true, DestinationEgressBitsPerSecond: 400e6}}).Attributions[0]
 		if a.Shares[c.want] < 0.9 {
-			t.Errorf("%s: %q: %v", c.name, words.Attribution(a, ""), a.Shares)
+			t.Errorf("%s: %q: %v", c.name, words.Attribution(a, measurement.Spec{}), a.Shares)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestHopOfAShortFile(t *testing.T) {
 	trial.HopSeries = []measurement.HopSeries{hop}
 	a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
 	if a.Shares[result.CauseHopRate] < 0.9 || a.Hop != "fw" {
-		t.Errorf("%q: %v", words.Attribution(a, ""), a.Shares)
+		t.Errorf("%q: %v", words.Attribution(a, measurement.Spec{}), a.Shares)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestFewLossesOfAFile(t *testing.T) {
 		trial.HopSeries = []measurement.HopSeries{{Name: "box", Samples: []measurement.HopSample{{At: -0.01}, {At: measurement.Seconds(at) + 0.01, ForwardPackets: 90, LostPackets: c.lost}}}}
 		a := analysis.Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: measurement.FTP}), pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{Lab: true}}).Attributions[0]
 		if a.Shares[c.want] < 0.9 {
-			t.Errorf("%s: %q: %v", c.name, words.Attribution(a, ""), a.Shares)
+			t.Errorf("%s: %q: %v", c.name, words.Attribution(a, measurement.Spec{}), a.Shares)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestAttributionBothWays(t *testing.T) {
 		a := analyse(c.opts)
 		for _, cause := range result.Causes() {
 			if math.Abs(a.Shares[cause]-c.want[cause]) > 1e-9 {
-				t.Errorf("%s: %s has %v, want %v (%s)", c.name, cause, a.Shares[cause], c.want[cause], words.Attribution(a, ""))
+				t.Errorf("%s: %s has %v, want %v (%s)", c.name, cause, a.Shares[cause], c.want[cause], words.Attribution(a, measurement.Spec{}))
 			}
 		}
 	}
@@ -325,6 +325,6 @@ func TestRecoveryBehindAFullQueue(t *testing.T) {
 	trial.HopSeries = []measurement.HopSeries{hop}
 	a := analysis.Analyse([]measurement.Trial{trial}, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{}).Attributions[0]
 	if a.Shares[result.CauseHopRate] < 0.95 || a.Hop != "fw" {
-		t.Errorf("%q: %v", words.Attribution(a, ""), a.Shares)
+		t.Errorf("%q: %v", words.Attribution(a, measurement.Spec{}), a.Shares)
 	}
 }

@@ -174,7 +174,7 @@ func (s *Summary) End(r *result.Result) error {
 		if i < 0 {
 			continue
 		}
-		if limit := words.Attribution(a, r.Tests[i].Spec.Direction); limit != "" {
+		if limit := words.Attribution(a, r.Tests[i].Spec); limit != "" {
 			s.notes = append(s.notes, typeset.Line(names.Test(a.Test)+": "+limit))
 		}
 	}
