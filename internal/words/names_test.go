@@ -208,6 +208,18 @@ func TestAdviceOfCauses(t *testing.T) {
 	}
 }
 
+// Longer trials count more segments or packets, but the steps of a clock stay as large.
+func TestAdviceWhereTrialsHideAnEffect(t *testing.T) {
+	for metric, want := range map[string]string{
+		"goodput_bits_per_second": "; trials of this length resolve no effect below 1 %: use longer trials; more blocks do not help",
+		"rtt_p50_seconds":         "; trials resolve no effect below 10 ms: neither longer trials nor more blocks help",
+	} {
+		if text := plain(needs(result.Effect{Metric: metric, NeedsLongerTrials: true, Resolution: 0.01})); text != want {
+			t.Errorf("%s: %q, want %q", metric, text, want)
+		}
+	}
+}
+
 // What a newer hopbench wrote keeps its own name.
 func TestUnknownCodes(t *testing.T) {
 	if text := (Names{}).Note(result.Note{Code: "sunspots"}); text != "sunspots" {

@@ -127,6 +127,8 @@ func where(e result.Effect) string {
 
 func needs(e result.Effect) string {
 	switch {
+	case e.NeedsLongerTrials && measurement.MetricOf(e.Metric).Unit == measurement.SecondsUnit: // steps of a clock stay as large
+		return "; trials resolve no effect below " + amount(e, e.Resolution, false) + ": neither longer trials nor more blocks help"
 	case e.NeedsLongerTrials:
 		return "; trials of this length resolve no effect below " + amount(e, e.Resolution, false) + ": use longer trials; more blocks do not help"
 	case e.RepetitionsNeeded > 0:
