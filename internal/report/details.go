@@ -201,9 +201,9 @@ func (l lostPackets) texts() []string {
 	return out
 }
 
-// numbers are what differs between facts of the same kind, and times and sizes with their
-// units; not those in names, such as r1.
-var numbers = regexp.MustCompile(`\b([0-9]+([.,][0-9]+)*( ?[kMGT]?B|ns|µs|ms|s|m|h)?)+\b`)
+// numbers are what differs between facts of the same kind, and times, sizes and rates with
+// their units; not those in names, such as r1.
+var numbers = regexp.MustCompile(`\b([0-9]+([.,][0-9]+)*(e[+-][0-9]+)?([ \x{a0}]?([kMGT]?(B|bit/s)|ns|µs|ms|s|m|h))?)+\b`)
 
 // factTexts are the facts of all trials, the most frequent of each test first.
 func (m *Model) factTexts() []string {
