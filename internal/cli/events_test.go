@@ -49,6 +49,17 @@ func TestEventsOfReading(t *testing.T) {
 			lines = lines[i:]
 		}
 	}
+	for _, line := range []string{
+		"export " + kept + " --format csv -o " + kept + "/run.sqlite",
+		"export " + kept + " -o " + kept + "/trials.csv",
+		"report " + kept + " --events " + kept + "/result.json",
+		"results --history " + kept + " --html " + kept + "/report.html",
+		"results --history " + kept + " --html watch.sqlite",
+	} {
+		if status, _, stderr := command(t, strings.Fields(line)...); status != base.ExitUsage || !strings.Contains(stderr, "choose another") {
+			t.Errorf("%s: status %d, %s", line, status, stderr)
+		}
+	}
 	if status, _, stderr := command(t, "export", kept, "--format", "csv", "-o", "-", "--events", "-"); status != base.ExitUsage || !strings.Contains(stderr, "both want standard output") {
 		t.Errorf("status %d, %s", status, stderr)
 	}

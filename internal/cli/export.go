@@ -79,6 +79,10 @@ often you run it.`,
 			if i < 0 {
 				return base.Usage(fmt.Errorf("there is no format %q; write --format %s", format, strings.Join(exportFormatNames(), ", ")))
 			}
+			if err := live.NotOfRun(out, args[0]); err != nil {
+				return fmt.Errorf("--output: %w", err)
+			}
+			watched.Folder = args[0]
 			return watched.Follow(c.Context(), &s, out == "-", "export of "+args[0], func(tell live.Steps) (err error) {
 				st, err := runs.Open(args[0])
 				if err != nil {

@@ -89,6 +89,9 @@ func thereIs(folder string) error {
 
 // showHistory shows a watch, which may be going on.
 func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON bool) (err error) {
+	if err := live.NotOfRun(page, ""); err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
 	dir := name
 	if _, err := os.Stat(filepath.Join(dir, store.WatchFileName)); err != nil {
 		dir = filepath.Join(watchesFolder, name)

@@ -137,7 +137,7 @@ instead, with exit status 1 and a report of what was measured.`,
 			if f.onFault != onFaultContinue && f.onFault != onFaultStop {
 				return base.Usage(fmt.Errorf("--on-fault %q: write %s or %s", f.onFault, onFaultContinue, onFaultStop))
 			}
-			f.watched.Resumed = f.resume != ""
+			f.watched.Resumed, f.watched.Folder = f.resume != "", cmp.Or(f.resume, f.out)
 			if f.views, err = f.watched.Open(c.Context(), &s, f.json); err != nil {
 				return err
 			}

@@ -28,6 +28,17 @@ type Store struct {
 // suffixes are what SQLite adds to the name of a file for those next to it.
 var suffixes = []string{"", "-wal", "-shm", "-journal"}
 
+// IsDatabase says whether a file has the name of what a run or a watch is kept in, or of what
+// SQLite has next to it.
+func IsDatabase(file string) bool {
+	for _, suffix := range suffixes {
+		if name := filepath.Base(file); name == FileName+suffix || name == WatchFileName+suffix {
+			return true
+		}
+	}
+	return false
+}
+
 // Create makes the folder dir and a run without trials in it. It fails if dir
 // already holds a run; what was begun there and has no head yet is none. When it
 // fails it leaves nothing behind.

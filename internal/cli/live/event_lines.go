@@ -32,6 +32,9 @@ func OpenLines(file string, s *base.Streams) (*Lines, error) {
 	if file == onStandardOutput {
 		s.Out = io.Discard
 	} else {
+		if err := NotOfRun(file, ""); err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
 		// For both: to open a pipe for writing alone waits for who reads it.
 		f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 		if err != nil {

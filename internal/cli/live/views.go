@@ -30,6 +30,8 @@ type Flags struct {
 	// Resumed says that the file of events may have those of the run's earlier part, which are
 	// kept.
 	Resumed bool
+	// Folder is that of the run, empty where it is not known yet.
+	Folder string
 }
 
 func (f *Flags) Define(flags *pflag.FlagSet) {
@@ -69,6 +71,9 @@ func (f Flags) Open(ctx context.Context, s *base.Streams, json bool) (_ *Views, 
 		v.write(ctx, s.Out, func() error { return nil })
 		s.Out = io.Discard
 	} else if f.events != "" {
+		if err := NotOfRun(f.events, f.Folder); err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
 		file, err := f.file()
 		if err != nil {
 			return nil, fmt.Errorf("--events: %w", err)

@@ -74,7 +74,7 @@ func TestViewsThatCannotBe(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
 	defer taken.Close()
-	address := taken.Addr().String()
+	address, run := taken.Addr().String(), t.TempDir()
 	for _, c := range []struct {
 		flags Flags
 		json  bool
@@ -82,6 +82,8 @@ func TestViewsThatCannotBe(t *testing.T) {
 	}{
 		{Flags{events: "-"}, true, "both want standard output"},
 		{Flags{events: filepath.Join(t.TempDir(), "no", "folder")}, false, "--events: "},
+		{Flags{events: "run.sqlite-wal"}, false, "--events: run.sqlite-wal: hopbench keeps a file of its own under this name; choose another"},
+		{Flags{events: filepath.Join(run, "result.json"), Folder: run}, false, "choose another"},
 		{Flags{prometheus: address}, false, "write an address and a port that is free"},
 		{Flags{prometheus: "nonsense"}, false, "--prometheus: "},
 		{Flags{ui: address}, false, "choose another port"},

@@ -129,6 +129,7 @@ docs/test.md explains every flag and every line of the summary.`,
 				return base.Usage(err)
 			}
 			s := s
+			f.watched.Folder = f.out
 			views, err := f.watched.Open(c.Context(), &s, f.json)
 			if err != nil {
 				return err
