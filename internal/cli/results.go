@@ -87,13 +87,17 @@ func thereIs(folder string) error {
 	return nil
 }
 
+// isWatchName says that a text can be the name of a watch: ../x and ./x are folders, and x is
+// another watch.
+func isWatchName(text string) bool { return filepath.IsLocal(text) && filepath.Clean(text) == text }
+
 // showHistory shows a watch, which may be going on.
 func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON bool) (err error) {
 	if err := live.NotOfRun(page, ""); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
 	dir := name
-	if _, err := os.Stat(filepath.Join(dir, store.WatchFileName)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, store.WatchFileName)); err != nil && isWatchName(name) {
 		dir = filepath.Join(watchesFolder, name)
 	}
 	st, head, err := store.OpenWatch(dir)

@@ -199,6 +199,9 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	if !(f.falseAlarms >= leastFalseAlarms && f.falseAlarms <= 1000) {
 		return base.Usage(fmt.Errorf("--false-alarms %v: write a number from %v to 1000, such as 0.25 for one in four years", f.falseAlarms, leastFalseAlarms))
 	}
+	if f.name != "" && f.out == "" && !isWatchName(f.name) {
+		return base.Usage(fmt.Errorf("--name %s: this is a folder, and the name of a watch is one in %s; write --out for a folder", f.name, watchesFolder))
+	}
 	budget, err := quantity.ParseBytes(strings.TrimSuffix(f.budget, "/day"))
 	if f.budget == "0" {
 		budget, err = 0, nil
@@ -240,7 +243,7 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	defer func() { err = errors.Join(err, out.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(cmp.Or(f.out, head.Name)))
+	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", base.Shown(dir), base.Shown(printable.ShellWord(cmp.Or(f.out, head.Name))))
 	left, long := f.rounds, false
 	lines := base.NewLineWriter(s.Out) // a terminal that was stopped (Ctrl-S) stops no watch
 	defer lines.Close()

@@ -171,12 +171,16 @@ func TestWatchesThatCannotBe(t *testing.T) {
 		{[]string{"nowhere.yaml"}, base.ExitUsage, "nowhere.yaml"},
 		{nil, base.ExitUsage, "HOST|EXPERIMENT"},
 	} {
-		status, _, problems := command(t, append([]string{"watch", "--rounds", "1", "--name", filepath.Join(t.TempDir(), "w")}, c.words...)...)
+		status, _, problems := command(t, append([]string{"watch", "--rounds", "1", "-o", filepath.Join(t.TempDir(), "w")}, c.words...)...)
 		if status != c.status || !strings.Contains(problems, c.says) {
 			t.Errorf("%v: status %d, want %d; it says %s", c.words, status, c.status, problems)
 		}
 	}
-	for words, says := range map[string]string{"--history nowhere": "no watch in this folder", "--html page": "--history", "folder --history x": "leave the folder"} {
+	if status, _, problems := command(t, "watch", "127.0.0.1", "--rounds", "1", "--name", "../x"); status != base.ExitUsage || !strings.Contains(problems, "--name ../x: this is a folder") {
+		t.Errorf("status %d; it says %s", status, problems)
+	}
+	t.Chdir(filepath.Dir(held))
+	for words, says := range map[string]string{"--history ../" + filepath.Base(held): "no watch in this folder", "--history nowhere": "no watch in this folder", "--html page": "--history", "folder --history x": "leave the folder"} {
 		if status, _, problems := command(t, append([]string{"results"}, strings.Fields(words)...)...); status != base.ExitUsage || !strings.Contains(problems, says) {
 			t.Errorf("results %s: status %d; it says %s", words, status, problems)
 		}
