@@ -105,7 +105,7 @@ func TestFlagErrors(t *testing.T) {
 		"serve --max-duration 60":              "it has no unit; write it as in 90s",
 		"export . --file x":                    "export has no --file; see hopbench export --help",
 		"results --title x":                    "see hopbench results --help",
-		"export . --to postgres":               "--connection-file is missing",
+		"export . --to postgres":               "--connection-file is missing, without which --to means nothing",
 		"help tets":                            `did you mean "test"?`,
 		"help lab swithc":                      `did you mean "switch"?`,
 		"test -c 127.0.0.1":                    "hopbench test 127.0.0.1",

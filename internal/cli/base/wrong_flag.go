@@ -174,7 +174,11 @@ func excluding(err error) (error, bool) {
 		return err, false
 	}
 	if _, missing, found := strings.Cut(text, "; missing ["); found {
-		return fmt.Errorf("--%s is missing, without which the other flag means nothing", strings.Join(strings.Fields(strings.TrimSuffix(missing, "]")), " and --")), true
+		lack := strings.Fields(strings.TrimSuffix(missing, "]"))
+		_, group, _ := strings.Cut(text, "[")
+		group, _, _ = strings.Cut(group, "]")
+		given := slices.DeleteFunc(strings.Fields(group), func(flag string) bool { return slices.Contains(lack, flag) })
+		return fmt.Errorf("--%s is missing, without which --%s means nothing", strings.Join(lack, " and --"), strings.Join(given, " and --")), true
 	}
 	_, given, _ := strings.Cut(text, "; [")
 	given, _, _ = strings.Cut(given, "]")
