@@ -74,6 +74,11 @@ func TestCompareStatus(t *testing.T) {
 	}
 	empty, other := t.TempDir(), filepath.Join(t.TempDir(), "other.json")
 	testutil.OK(t, os.WriteFile(other, []byte(`{"format": "something/1"}`), 0o666))
+	marked, wide := filepath.Join(t.TempDir(), "marked.json"), filepath.Join(t.TempDir(), "wide.json")
+	whole, err := os.ReadFile(filepath.Join(good, "result.json"))
+	testutil.OK(t, err)
+	testutil.OK(t, os.WriteFile(marked, append([]byte("\ufeff"), whole...), 0o666))
+	testutil.OK(t, os.WriteFile(wide, []byte("\xff\xfe{\x00}\x00"), 0o666))
 	text := filepath.Join(t.TempDir(), "text.json")
 	testutil.OK(t, os.WriteFile(text, []byte("no JSON"), 0o666))
 	for _, c := range []struct {
@@ -109,6 +114,8 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{filepath.Join(empty, "nothing.json")}, 2, "", "no such file"},
 		{[]string{other}, 2, "", `of format "something/1", not hopbench.result/2`},
 		{[]string{text}, 2, "", "no result.json"},
+		{[]string{marked}, 0, "E5.2", ""},
+		{[]string{wide}, 2, "", "it is UTF-16 text, not a result.json; save it with UTF-8 encoding"},
 		{[]string{good, "--published", "E1.1"}, 2, "", "E1.1=PATH/TEST"},
 		{[]string{good, "--published", "E1.1=direct/flows-9"}, 2, "", "its paths are direct, one-appliance, its tests flows-1"},
 		{[]string{good, "--published", "E9.9=direct/flows-1"}, 2, "", `no published row or study "E9.9"`},

@@ -1,7 +1,9 @@
 package result
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +21,11 @@ const formatOne = "hopbench.result/1"
 // of its trials has to be worked out again.
 func Decode(text []byte) (r *Result, old bool, err error) {
 	r = new(Result)
+	// PowerShell puts a byte order mark before what it writes into a file.
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if bytes.HasPrefix(text, []byte{0xff, 0xfe}) || bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
+		return nil, false, errors.New("it is UTF-16 text, not a result.json; save it with UTF-8 encoding")
+	}
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, false, fmt.Errorf("it is no result.json: %w", err)
 	}
