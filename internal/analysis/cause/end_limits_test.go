@@ -81,7 +81,11 @@ func TestAttributionRules(t *testing.T) {
 		{name: "rate of an instance, next to one that carries confirmations", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 10e6}), hopCounts("box", counts{ForwardBusy: 0.02, ForwardBytes: 200e3, BackwardBytes: 10e6})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
 		{name: "rate of two instances", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
-			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 10e6}), hopCounts("box", counts{ForwardBusy: 0.95, ForwardBytes: 5e6})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 10e6}), hopCounts("box", counts{ForwardBusy: 0.95, ForwardBytes: 5e6})}, want: result.CauseHopRate, hop: "box", rate: 117e6},
+		{name: "rate of which less was received in the time, as while its queue grew", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 12e6})}, want: result.CauseHopRate, hop: "box", rate: 95.8e6},
+		{name: "rate per flow with losses", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("box", counts{ForwardFlowBusy: 1.98, ForwardBytes: 20e6, FlowQueueDroppedPackets: 1000})}, want: result.CauseHopFlowRate, hop: "box", rate: 73.5e6},
 		{name: "rate of a link emulator behind the hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			partsOf(hopCounts("box", counts{ForwardBusy: 0.99}), measurement.HopParts{Rate: "slow"})}, want: result.CauseHopRate, hop: "slow", rate: 80e6},
 		{name: "rate per flow of a link emulator behind the hop", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{

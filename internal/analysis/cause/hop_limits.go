@@ -22,9 +22,6 @@ const (
 	threadFull = 0.85
 	// shortQueueBytes is what waits in front of a hop that polices: next to nothing.
 	shortQueueBytes = 32 << 10
-	// fileReadings is how many readings a file must last for those behind its end to be
-	// left out. What ends a test passes meanwhile.
-	fileReadings = 10
 )
 
 // hopFacts is what one hop counted in the measured time, in the direction of the data.
@@ -36,15 +33,15 @@ type hopFacts struct {
 	// Shares of the time, the mean over the instances that carried data, of a file the most. That of
 	// the flows' rates is added up over flows.
 	busy, flowBusy, thread float64
-	// fileBusy and fileFlowBusy are those times in seconds, from the start of a file until
-	// fileUntil; 0 of a test that lasts for a time.
-	fileBusy, fileFlowBusy, fileUntil float64
+	// rate and flowRate are how much payload the hop sent in a second in which it, or a flow
+	// of its, was sending at its rate; bit/s, of all instances, 0 where not known.
+	rate, flowRate float64
 	// Packets.
 	queueDropped, flowDropped, lost, reordered float64
 }
 
-// instance is what one of a hop counted: bytes, shares of the time, and seconds.
-type instance struct{ bytes, busy, thread, fileBusy float64 }
+// instance is what one of a hop counted: bytes, shares of the time, and the rate in bit/s.
+type instance struct{ bytes, busy, thread, rate float64 }
 
 // carries is the share of the bytes of the instance with the most from which on another has
 // carried data, and not just confirmed them, or what the two ends say to each other.
@@ -65,7 +62,7 @@ func (h *hopFacts) ofInstances(file bool) {
 		n := float64(len(h.instances))
 		h.busy += one.busy / n
 		h.thread += one.thread / n
-		h.fileBusy += one.fileBusy / n
+		h.rate += one.rate
 	}
 	if file {
 		h.busy = most(func(one instance) float64 { return one.busy })
@@ -92,27 +89,18 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 			elapsed = min(elapsed, to-from)
 		}
 		counted := last.Since(first)
-		of := func(s measurement.HopSample) (bytes, busy, flowBusy, thread float64) {
-			if reverse {
-				return s.BackwardBytes, float64(s.BackwardBusy), float64(s.BackwardFlowBusy), float64(s.BackwardThread)
-			}
-			return s.ForwardBytes, float64(s.ForwardBusy), float64(s.ForwardFlowBusy), float64(s.ForwardThread)
-		}
-		bytes, busy, flowBusy, thread := of(counted)
-		one := instance{bytes: bytes, busy: busy / float64(elapsed), thread: thread / float64(elapsed)}
+		sent := oneWayOf(counted, reverse)
+		one := instance{bytes: sent.bytes, busy: sent.busy / float64(elapsed), thread: sent.thread / float64(elapsed)}
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
 			out = append(out, hopFacts{name: series.Name, parts: series.Parts})
 			i++
 		}
 		h := &out[i]
-		h.flowBusy += flowBusy / float64(elapsed)
-		if spec.Duration == 0 {
-			end := untilFile(series.Samples, to)
-			_, one.fileBusy, flowBusy, _ = of(end.Since(series.Samples[0]))
-			h.fileFlowBusy += flowBusy
-			h.fileUntil = float64(end.At)
-		}
+		h.flowBusy += sent.flowBusy / float64(elapsed)
+		var flowRate float64
+		one.rate, flowRate = ratesOf(series.Samples, reverse, spec.Direction == measurement.Both)
+		h.flowRate = max(h.flowRate, flowRate)
 		h.instances = append(h.instances, one)
 		h.queueDropped += counted.QueueDroppedPackets
 		h.flowDropped += counted.FlowQueueDroppedPackets
@@ -142,17 +130,43 @@ func within(samples []measurement.HopSample, from, to float64) []measurement.Hop
 	return inside
 }
 
-// untilFile is the last reading before the end of a file, or the last one of all where a file
-// is there after a few of them: then it matters more how much passed since the one before.
-func untilFile(samples []measurement.HopSample, end measurement.Seconds) measurement.HopSample {
-	n := 0
-	for n < len(samples) && samples[n].At <= end {
-		n++
+// sentOneWay is what a hop counted in one direction: bytes, packets, and times in seconds.
+type sentOneWay struct{ bytes, packets, busy, flowBusy, thread float64 }
+
+func oneWayOf(s measurement.HopSample, reverse bool) sentOneWay {
+	if reverse {
+		return sentOneWay{s.BackwardBytes, s.BackwardPackets, float64(s.BackwardBusy), float64(s.BackwardFlowBusy), float64(s.BackwardThread)}
 	}
-	if n > fileReadings {
-		return samples[n-1]
+	return sentOneWay{s.ForwardBytes, s.ForwardPackets, float64(s.ForwardBusy), float64(s.ForwardFlowBusy), float64(s.ForwardThread)}
+}
+
+// ratesOf are the rate of a hop and that of each of its flows, in bit/s of payload, from all of
+// its readings: when the bytes came, and how many a receiver had of them by then, matters not.
+// What a hop loses or drops has passed its interface, but takes no time at its rate. Packets
+// that are dropped are as large as the others of the same reading, more or less.
+func ratesOf(samples []measurement.HopSample, reverse, both bool) (rate, flowRate float64) {
+	var sum sentOneWay
+	var payload, flowPayload float64
+	for i, s := range samples[1:] {
+		counted := s.Since(samples[i])
+		sent := oneWayOf(counted, reverse)
+		bits, packets := max(0, 8*(sent.bytes-frameOverhead*sent.packets)), sent.packets
+		if both { // so are the drops
+			packets += oneWayOf(counted, !reverse).packets
+		}
+		passed := func(dropped float64) float64 { return max(0, 1-dropped/max(packets, 1)) }
+		payload += bits * passed(counted.LostPackets+counted.FlowQueueDroppedPackets+counted.QueueDroppedPackets)
+		flowPayload += bits * passed(counted.LostPackets+counted.FlowQueueDroppedPackets)
+		sum.busy += sent.busy
+		sum.flowBusy += sent.flowBusy
 	}
-	return samples[len(samples)-1]
+	if sum.busy > 0 {
+		rate = payload / sum.busy
+	}
+	if sum.flowBusy > 0 {
+		flowRate = flowPayload / sum.flowBusy
+	}
+	return rate, flowRate
 }
 
 // most is the hop with the most of something, the first of several; one without any facts
@@ -175,51 +189,14 @@ func (d division) onWire(goodput, overhead float64) float64 {
 	return goodput * (mss + overhead) / mss
 }
 
-// hopRate is the rate on the wire, in bit/s, of a hop that sent at it for a share of the
-// time. A hop is not busy during a file's commands, slow start and losses; so that of a file
-// is what was sent until a moment over the seconds for which the hop had been busy by then.
-func (w oneWay) hopRate(d *division, share, busy, until float64) float64 {
-	if sent := w.sentUntil(until); sent > 0 && busy > 0 {
-		return d.wire(sent*8) / busy
-	}
-	return d.wire(w.goodput) / share
-}
-
-// rateOf and flowRateOf are those of a hop for all that passes and for each flow.
+// rateOf and flowRateOf are the rates on the wire, in bit/s, of a hop for all that passes and
+// for each flow; the goodput over the share of the time, where it counts no bytes.
 func (w oneWay) rateOf(d *division, h hopFacts) float64 {
-	return w.hopRate(d, min(h.busy, 1), h.fileBusy, h.fileUntil)
+	return d.wire(cmp.Or(h.rate, w.goodput/min(h.busy, 1)))
 }
 
 func (w oneWay) flowRateOf(d *division, h hopFacts) float64 {
-	flows := float64(len(w.flows))
-	return w.hopRate(d, flows*min(h.flowBusy/flows, 1), h.fileFlowBusy, h.fileUntil)
-}
-
-// sentUntil is how many bytes the senders of a file had sent by a moment, each counted once:
-// also what came behind the end of a segment, and nobody received. It is 0 where not known.
-func (w oneWay) sentUntil(at float64) (bytes float64) {
-	if at <= 0 {
-		return 0
-	}
-	for _, f := range w.flows {
-		if f.Final == nil || f.Final.SentBytes == 0 {
-			return 0
-		}
-		var before, after measurement.TCPInfo
-		for _, after = range append(slices.Clone(f.Info), *f.Final) {
-			if float64(after.At) >= at {
-				break
-			}
-			before = after
-		}
-		part := 1.0 // it had ended
-		if after.At > before.At {
-			part = (at - float64(before.At)) / float64(after.At-before.At)
-		}
-		once := func(s measurement.TCPInfo) float64 { return float64(s.SentBytes - s.RetransmittedBytes) }
-		bytes += once(before) + min(part, 1)*(once(after)-once(before))
-	}
-	return bytes
+	return d.wire(cmp.Or(h.flowRate, w.goodput/min(h.flowBusy, float64(len(w.flows)))))
 }
 
 // blameHop gives what a sender fills while something further on is slower to the hop

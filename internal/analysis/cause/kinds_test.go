@@ -186,12 +186,20 @@ func TestRateOfAHopInAFile(t *testing.T) {
 		}
 		hop := measurement.HopSeries{Name: "fw"}
 		for at := -0.05; at < end+0.25; at += 0.1 {
-			s := measurement.HopSample{At: measurement.Seconds(at), ForwardPackets: at + 1}
+			s := measurement.HopSample{At: measurement.Seconds(at)}
 			s.QueueDroppedPackets = max(0, at) * c.queueDropped
 			s.ForwardBusy = measurement.Seconds(busy(at))
 			if at > end {
 				s.ForwardBusy += 0.005
 			}
+			passed := c.rate / 8 * float64(s.ForwardBusy)
+			if c.perFlow {
+				passed *= float64(c.flows)
+			} else if c.other > 0 {
+				passed /= 2
+			}
+			s.ForwardBytes = passed + 1514*s.QueueDroppedPackets
+			s.ForwardPackets = s.ForwardBytes / 1514
 			if c.perFlow {
 				s.FlowQueueDroppedPackets, s.QueueDroppedPackets = s.QueueDroppedPackets, 0
 				s.ForwardFlowBusy, s.ForwardBusy = s.ForwardBusy*measurement.Seconds(c.flows), 0
@@ -202,7 +210,8 @@ func TestRateOfAHopInAFile(t *testing.T) {
 		if c.other > 0 {
 			second := measurement.HopSeries{Name: "fw", Samples: slices.Clone(hop.Samples)}
 			for i := range second.Samples {
-				second.Samples[i].ForwardBusy *= measurement.Seconds(c.other)
+				s := &second.Samples[i]
+				s.ForwardBusy, s.ForwardBytes, s.ForwardPackets = s.ForwardBusy*measurement.Seconds(c.other), s.ForwardBytes*c.other, s.ForwardPackets*c.other
 			}
 			trial.HopSeries = append(trial.HopSeries, second)
 		}
