@@ -96,6 +96,8 @@ func TestAttributionRules(t *testing.T) {
 			partsOf(hopCounts("box", counts{LostPackets: 4}), measurement.HopParts{Rate: "slow", Losses: "lossy"})}, want: result.CauseCongestionWindowLoss, hop: "lossy"},
 		{name: "hop's rate just below the cap", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.99})},
 			opts: cause.Options{SourceEgressBitsPerSecond: 85e6}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "rate per flow just below the cap", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardFlowBusy: 1.98})},
+			opts: cause.Options{SourceEgressBitsPerSecond: 83e6}, want: result.CauseHopFlowRate, hop: "box", rate: 40e6},
 		{name: "cap before a faster hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.92})},
 			opts: cause.Options{SourceEgressBitsPerSecond: 83e6}, want: result.CauseSourceCap},
 		{name: "a cap that was exceeded", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{SourceEgressBitsPerSecond: 10e6}, want: result.CauseHopRate, rate: 80e6},

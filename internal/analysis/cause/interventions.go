@@ -121,10 +121,13 @@ func (x explainer) explain(a *result.Attribution) {
 	case result.CauseHopRate:
 		a.RateBitsPerSecond = before.wire
 		if before.hop.busy >= mostlyUsed { // else it is another's, which does not say so
-			a.Hop = before.hop.ofRate()
+			a.Hop, a.RateBitsPerSecond = before.rate.hop, before.rate.rate
 		}
 	case result.CauseHopFlowRate:
 		a.RateBitsPerSecond = before.wire / before.flows
+		if before.flowHop.flowBusy >= mostlyUsed*before.flows {
+			a.Hop, a.RateBitsPerSecond = before.flowRate.hop, before.flowRate.rate
+		}
 	}
 }
 
@@ -259,17 +262,18 @@ func vary(test result.TestInfo, by result.Intervention, flowGoodput float64) (re
 
 // mannered is how a test went on the path.
 type mannered struct {
-	flows         float64 // of all pairs together
-	pairs         float64
-	goodput, wire float64 // bit/s
-	pace          float64 // bit/s, of all flows together, 0 for none
-	losses        float64 // retransmitted segments of each that was carried
-	waiting       float64 // seconds, of the round trip
-	minRTT        float64 // seconds
-	window        float64 // bytes, the largest that was advertised, 0 where not known
-	buffer        float64 // bytes, the sender's, likewise
-	hop           hopFacts
-	full          bool // an end may have been the limit
+	flows          float64 // of all pairs together
+	pairs          float64
+	goodput, wire  float64 // bit/s
+	pace           float64 // bit/s, of all flows together, 0 for none
+	losses         float64 // retransmitted segments of each that was carried
+	waiting        float64 // seconds, of the round trip
+	minRTT         float64 // seconds
+	window         float64 // bytes, the largest that was advertised, 0 where not known
+	buffer         float64 // bytes, the sender's, likewise
+	hop, flowHop   hopFacts
+	rate, flowRate place // of these
+	full           bool  // an end may have been the limit
 }
 
 // manner is that of the trials of a test of one direction, their medians; false where
@@ -302,7 +306,10 @@ func manner(trials []measurement.Trial, spec measurement.Spec, opts Options) (ou
 		buffer = append(buffer, bytes)
 		out.full = out.full || w.endsFull(&d)
 		if h := most(w.hops, func(h hopFacts) float64 { return h.busy }); h.busy > 0 {
-			out.hop = h
+			out.hop, out.rate = h, place{h.ofRate(), w.rateOf(&d, h)}
+		}
+		if h := most(w.hops, func(h hopFacts) float64 { return h.flowBusy }); h.flowBusy > 0 {
+			out.flowHop, out.flowRate = h, place{h.ofFlowRate(), w.flowRateOf(&d, h)}
 		}
 	}
 	if len(goodput) == 0 {

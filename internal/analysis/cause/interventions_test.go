@@ -140,3 +140,27 @@ func TestLabsHopsSayThemselves(t *testing.T) {
 		}
 	}
 }
+
+// Of two flows whose rate by the hop is as much as the source may send, half of the trials reach
+// the one and half the other; with one flow half as much came. It is the hop's, which has a name.
+func TestRatePerFlowNearTheCap(t *testing.T) {
+	of := func(test string, goodput, flowBusy float64, flows int) measurement.Trial {
+		f := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3}.build()
+		x := throughputTrial(goodput, slices.Repeat([]measurement.Flow{f}, flows)...)
+		x.Test = test
+		x.HopSeries = []measurement.HopSeries{hopCounts("box", measurement.HopSample{ForwardFlowBusy: measurement.Seconds(flowBusy)})}
+		return x
+	}
+	var tests []result.TestInfo
+	for i, name := range []string{"flows-1", "flows-2"} {
+		tests = append(tests, result.TestInfo{Name: name, Spec: measurement.Spec{Kind: measurement.TCP, Flows: i + 1}.Defaults()})
+	}
+	trials := []measurement.Trial{of("flows-1", 40e6, 0.99, 1), of("flows-2", 79e6, 1.9, 2), of("flows-2", 75e6, 1.98, 2)}
+	for i := range trials {
+		trials[i].Block = i + 1
+	}
+	a := analysis.Analyse(trials, tests, pathsNamed("hop"), analysis.Options{Options: cause.Options{Lab: true, SourceEgressBitsPerSecond: 84e6}}).Attributions[1]
+	if a.Shares[result.CauseHopFlowRate] != 1 || a.Hop != "box" || !near(a.RateBitsPerSecond, 40e6, 2e6) {
+		t.Errorf("%s: %+v", words.Attribution(a, ""), a)
+	}
+}
