@@ -59,6 +59,12 @@ func TestAttributionRules(t *testing.T) {
 	advertise := func(s *measurement.TCPInfo) { s.SendWindow = 100e3 }
 	nothing := func(*measurement.TCPInfo) {}
 	type counts = measurement.HopSample
+	bbr := func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }
+	spiky := flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6, retransmits: 250}.with(func(s *measurement.TCPInfo) {
+		if s.At > 0.4 && s.At < 0.5 {
+			s.RTT = 20e-3
+		}
+	})
 	links := func(source, destination float64) func(*measurement.Trial) {
 		return func(t *measurement.Trial) {
 			t.Source.LinkBitsPerSecond, t.Destination.LinkBitsPerSecond = source, destination
@@ -151,15 +157,19 @@ func TestAttributionRules(t *testing.T) {
 		{name: "a speed that was exceeded", flows: []measurement.Flow{queueing.build()}, set: links(10e6, 0), want: result.CauseHopRate},
 		{name: "a speed in a lab", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{Lab: true}, set: links(82e6, 82e6), want: result.CauseUnknown},
 		{name: "BBR behind a hop that says nothing", flows: []measurement.Flow{flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6}.build()},
-			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopRate, rate: 80e6},
+			set: bbr, want: result.CauseHopRate, rate: 80e6},
 		{name: "BBR in front of a hop whose queue was full for a moment", flows: []measurement.Flow{lossy.with(func(s *measurement.TCPInfo) {
 			if s.At > 0.4 && s.At < 0.5 {
 				s.RTT = 20e-3
 			}
 		})}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.95, QueueDroppedPackets: 4})},
-			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopRate, hop: "box", rate: 80e6},
+			set: bbr, want: result.CauseHopRate, hop: "box", rate: 80e6},
 		{name: "BBR in front of a policer", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.95, QueueDroppedPackets: 4})},
-			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopPolicer, hop: "box", rate: 80e6},
+			set: bbr, want: result.CauseHopPolicer, hop: "box", rate: 80e6},
+		{name: "BBR in front of a policer that drops much, now and then", flows: []measurement.Flow{spiky}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.6, QueueDroppedPackets: 250})},
+			opts: cause.Options{Lab: true}, set: bbr, want: result.CauseHopPolicer, hop: "box", rate: 133e6},
+		{name: "BBR with more random losses", flows: []measurement.Flow{spiky}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.6, QueueDroppedPackets: 100, LostPackets: 150})},
+			opts: cause.Options{Lab: true}, set: bbr, want: result.CauseUnknown},
 		{name: "a queue behind a hop that counts bytes alone", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBytes: 1e7})},
 			want: result.CauseHopRate, rate: 80e6},
 		{name: "BBR that an end paces to its bound", flows: []measurement.Flow{flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6}.build()},

@@ -226,10 +226,11 @@ func (w oneWay) blameHop(d *division) bool {
 }
 
 // shortQueue says that next to nothing waits at the measured round trips. A congestion control
-// that paces by itself keeps any queue short, but for when it tries what the path carries.
+// that paces by itself keeps any queue short, but for when it tries what the path carries: if
+// it loses little then, the longest round trip tells.
 func (w oneWay) shortQueue(d *division) bool {
 	waiting := func(f flowFacts) float64 { return f.rtt - f.minRTT }
-	if pacesItself(w.congestionControl) {
+	if pacesItself(w.congestionControl) && !w.overshoots(d) {
 		waiting = func(f flowFacts) float64 { return f.longestRTT - f.minRTT }
 	}
 	return medianOver(d.flows, waiting)*w.goodput/8 < shortQueueBytes

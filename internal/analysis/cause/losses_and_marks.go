@@ -19,6 +19,10 @@ const (
 	// dropsExplain is the share of the retransmits that drops seen somewhere must
 	// make up to be their reason.
 	dropsExplain = 0.5
+	// overshoots is the share of its segments that a congestion control that paces by itself
+	// loses at least in front of a policer: it tries 1.25 times the rate in one of eight
+	// round trips, which is 3 % more.
+	overshoots = 0.02
 	// largePacket is how many segments a packet may have that offloading has not cut
 	// yet: 64 KiB of them.
 	largePacket = 45
@@ -50,6 +54,9 @@ func (d *division) blameMarks() {
 // explainLosses keeps losses as a cause where they predict the rate, and finds who made
 // them.
 func (w oneWay) explainLosses(d *division) {
+	if w.overshoots(d) { // what it carries then is what was not dropped
+		d.shares.move(result.CauseCongestionWindowLoss, 1, result.CauseCongestionWindowDelay, result.CauseUnknown)
+	}
 	if d.shares[result.CauseCongestionWindowLoss] == 0 {
 		return
 	}
@@ -121,6 +128,20 @@ func (w oneWay) explainLosses(d *division) {
 	case enough(losing.lost):
 		d.places[result.CauseCongestionWindowLoss] = place{hop: cmp.Or(losing.parts.Losses, losing.name)}
 	}
+}
+
+// overshoots says that a congestion control that paces by itself loses as much as a policer
+// takes of it. It answers no losses below that.
+func (w oneWay) overshoots(d *division) bool {
+	var segments, retransmits float64
+	for _, f := range d.flows {
+		segments += f.rate * f.elapsed / 8 / max(float64(f.mss), 1)
+		retransmits += f.retransmits
+	}
+	policed := most(w.hops, func(h hopFacts) float64 { return h.queueDropped }).queueDropped
+	others := func(h hopFacts) bool { return max(h.flowDropped, h.lost) > policed }
+	return pacesItself(w.congestionControl) && retransmits >= overshoots*segments &&
+		policed*largePacket >= dropsExplain*retransmits && !slices.ContainsFunc(w.hops, others)
 }
 
 // lossPredictsRate says whether the flow's losses predict its rate: the average window
