@@ -91,7 +91,9 @@ func TestAttributionRules(t *testing.T) {
 		{name: "rate of which less was received in the time, as while its queue grew", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 12e6})}, want: result.CauseHopRate, hop: "box", rate: 95.8e6},
 		{name: "rate per flow with losses", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{
-			hopCounts("box", counts{ForwardFlowBusy: 1.98, ForwardBytes: 20e6, FlowQueueDroppedPackets: 1000})}, want: result.CauseHopFlowRate, hop: "box", rate: 73.5e6},
+			hopCounts("box", counts{ForwardFlowBusy: 1.98, ForwardBytes: 20e6, FlowQueueDroppedPackets: 1000, CPU: 0.1})}, want: result.CauseHopFlowRate, hop: "box", rate: 73.5e6},
+		{name: "rate of the kernel, which counts what its queue let pass", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 20e6, QueueDroppedPackets: 3000})}, want: result.CauseHopRate, hop: "box", rate: 163e6},
 		{name: "rate of a link emulator behind the hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			partsOf(hopCounts("box", counts{ForwardBusy: 0.99}), measurement.HopParts{Rate: "slow"})}, want: result.CauseHopRate, hop: "slow", rate: 80e6},
 		{name: "rate per flow of a link emulator behind the hop", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{

@@ -142,9 +142,11 @@ func oneWayOf(s measurement.HopSample, reverse bool) sentOneWay {
 
 // ratesOf are the rate of a hop and that of each of its flows, in bit/s of payload, from all of
 // its readings: when the bytes came, and how many a receiver had of them by then, matters not.
-// What a hop loses or drops has passed its interface, but takes no time at its rate. Packets
-// that are dropped are as large as the others of the same reading, more or less.
+// What a link emulator loses or drops towards the destination has passed the hop's interface,
+// which is before it, but takes no time at its rate. Such packets are about as large as the
+// others of the same reading.
 func ratesOf(samples []measurement.HopSample, reverse, both bool) (rate, flowRate float64) {
+	emulated := !reverse && samples[len(samples)-1].CPU > 0
 	var sum sentOneWay
 	var payload, flowPayload float64
 	for i, s := range samples[1:] {
@@ -154,7 +156,12 @@ func ratesOf(samples []measurement.HopSample, reverse, both bool) (rate, flowRat
 		if both { // so are the drops
 			packets += oneWayOf(counted, !reverse).packets
 		}
-		passed := func(dropped float64) float64 { return max(0, 1-dropped/max(packets, 1)) }
+		passed := func(dropped float64) float64 {
+			if !emulated {
+				return 1
+			}
+			return max(0, 1-dropped/max(packets, 1))
+		}
 		payload += bits * passed(counted.LostPackets+counted.FlowQueueDroppedPackets+counted.QueueDroppedPackets)
 		flowPayload += bits * passed(counted.LostPackets+counted.FlowQueueDroppedPackets)
 		sum.busy += sent.busy

@@ -144,7 +144,7 @@ func TestRateOfAHopInAFile(t *testing.T) {
 		rate                float64 // of the hop, or of each flow
 		idle, seconds       float64 // until it is busy, and then
 		flows               int
-		perFlow             bool
+		perFlow, receive    bool
 		queueDropped, queue float64 // packets, bytes
 		other               float64 // the share of this time for which a second instance is busy
 		want                result.Cause
@@ -154,6 +154,7 @@ func TestRateOfAHopInAFile(t *testing.T) {
 		{name: "segments", rate: 20e6, idle: 0.3, seconds: 3, flows: 8, queue: 100e3, want: result.CauseHopRate},
 		{name: "two instances, with one segment of four", rate: 40e6, idle: 0.3, seconds: 3, flows: 4, queue: 100e3, other: 0.3, want: result.CauseHopRate},
 		{name: "policer", rate: 20e6, idle: 0.6, seconds: 3, flows: 1, queueDropped: 50, want: result.CauseHopPolicer},
+		{name: "policer towards the source", rate: 20e6, idle: 0.6, seconds: 3, flows: 1, queueDropped: 200, receive: true, want: result.CauseHopPolicer},
 		{name: "dropping queue", rate: 20e6, idle: 0.6, seconds: 3, flows: 1, queueDropped: 50, queue: 100e3, want: result.CauseHopRate},
 		{name: "rate per flow", rate: 5e6, idle: 0.3, seconds: 3, flows: 8, perFlow: true, queue: 100e3, want: result.CauseHopFlowRate},
 		{name: "dropping queue per flow", rate: 5e6, idle: 0.6, seconds: 3, flows: 8, perFlow: true, queueDropped: 50, queue: 100e3, want: result.CauseHopFlowRate},
@@ -198,8 +199,12 @@ func TestRateOfAHopInAFile(t *testing.T) {
 			} else if c.other > 0 {
 				passed /= 2
 			}
+			s.CPU = s.At + 1
 			s.ForwardBytes = passed + 1514*s.QueueDroppedPackets
-			s.ForwardPackets = s.ForwardBytes / 1514
+			if c.receive { // what the hop's interface receives has come through
+				s.BackwardBusy, s.BackwardBytes, s.ForwardBusy, s.ForwardBytes = s.ForwardBusy, passed, 0, 0
+			}
+			s.ForwardPackets, s.BackwardPackets = s.ForwardBytes/1514, s.BackwardBytes/1514
 			if c.perFlow {
 				s.FlowQueueDroppedPackets, s.QueueDroppedPackets = s.QueueDroppedPackets, 0
 				s.ForwardFlowBusy, s.ForwardBusy = s.ForwardBusy*measurement.Seconds(c.flows), 0
@@ -216,6 +221,9 @@ func TestRateOfAHopInAFile(t *testing.T) {
 			trial.HopSeries = append(trial.HopSeries, second)
 		}
 		spec := measurement.Spec{Kind: measurement.FTP, Flows: c.flows, Direction: measurement.Send}
+		if c.receive {
+			spec.Direction = measurement.Receive
+		}
 		a := analysis.Analyse([]measurement.Trial{trial}, testOf(spec), pathsNamed("direct", "hop"), analysis.Options{Options: cause.Options{Lab: true}}).Attributions[0]
 		if a.Shares[c.want] < 0.5 || a.Hop != "fw" || !near(a.RateBitsPerSecond, c.rate, 0.03*c.rate) {
 			t.Errorf("%s: %g bit/s of %q, want %g: %v", c.name, a.RateBitsPerSecond, a.Hop, c.rate, a.Shares)
