@@ -125,6 +125,8 @@ func TestAttributionRules(t *testing.T) {
 			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.4, QueueDroppedPackets: 4})}, want: result.CauseUnknown},
 		{name: "hop's rate, mostly used", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}.build()},
 			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.8, QueueDroppedPackets: 4})}, want: result.CauseHopRate, hop: "box", rate: 100e6},
+		{name: "hop's rate behind a hop that drops more, but is faster", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}.build()},
+			hops: []measurement.HopSeries{hopCounts("fast", counts{ForwardBusy: 0.75, QueueDroppedPackets: 4}), hopCounts("box", counts{ForwardBusy: 0.8, QueueDroppedPackets: 1})}, want: result.CauseHopRate, hop: "box", rate: 100e6},
 		{name: "hop's CPU", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardThread: 0.95})}, want: result.CauseHopCPU, hop: "box"},
 		{name: "random loss", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{LostPackets: 4})},
 			want: result.CauseCongestionWindowLoss, hop: "box"},

@@ -110,7 +110,9 @@ func (w oneWay) explainLosses(d *division) {
 		cause := result.CauseUnknown // flows that all come and go together
 		if policed.busy >= mostlyUsed {
 			cause = result.CauseHopRate
-			d.places[cause] = place{policed.ofRate(), w.rateOf(d, policed)}
+			// A hop in front of the slowest drops, too, what comes faster for a moment.
+			slow := most(w.hops, func(h hopFacts) float64 { return h.busy })
+			d.places[cause] = place{slow.ofRate(), w.rateOf(d, slow)}
 			d.shares.move(cause, 1, result.CauseUnknown) // the window is not full while what was dropped is sent again
 		}
 		to(cause)
