@@ -342,3 +342,18 @@ func TestAttributionExplains(t *testing.T) {
 		t.Errorf("kept to, with as many losses: %+v", a)
 	}
 }
+
+// What a policer drops at the end of the warm-up is sent again in the measured time.
+func TestDropsJustBeforeTheMeasuredTime(t *testing.T) {
+	lossy := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 4}
+	trial := throughputTrial(80e6, lossy.build())
+	trial.HopSeries = []measurement.HopSeries{hopCounts("box", measurement.HopSample{ForwardBusy: 0.5})}
+	for i := range trial.HopSeries[0].Samples[3:] {
+		trial.HopSeries[0].Samples[3+i].QueueDroppedPackets = 4
+	}
+	test := result.TestInfo{Name: flows1.Name, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1}}
+	a := analysis.Analyse([]measurement.Trial{trial}, []result.TestInfo{test}, pathsNamed("hop"), analysis.Options{}).Attributions[0]
+	if a.Shares[result.CauseHopPolicer] != 1 || a.Hop != "box" {
+		t.Errorf("%s: %+v", words.Attribution(a, ""), a)
+	}
+}

@@ -79,7 +79,7 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 	from, to := measured(t, spec)
 	var out []hopFacts
 	for _, series := range t.HopSeries {
-		samples := within(series.Samples, float64(from), float64(to))
+		samples, around := within(series.Samples, float64(from), float64(to))
 		if len(samples) < 2 {
 			continue
 		}
@@ -102,6 +102,8 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		one.rate, flowRate = ratesOf(series.Samples, reverse, spec.Direction == measurement.Both)
 		h.flowRate = max(h.flowRate, flowRate)
 		h.instances = append(h.instances, one)
+		// What a sender sends again in the measured time may have been dropped before.
+		counted = around[len(around)-1].Since(around[0])
 		h.queueDropped += counted.QueueDroppedPackets
 		h.flowDropped += counted.FlowQueueDroppedPackets
 		h.lost += counted.LostPackets
@@ -114,8 +116,8 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 }
 
 // within are the readings of the measured time, and one before and behind it where there
-// are fewer than two in its half.
-func within(samples []measurement.HopSample, from, to float64) []measurement.HopSample {
+// are fewer than two in its half; around are all of these.
+func within(samples []measurement.HopSample, from, to float64) (inside, around []measurement.HopSample) {
 	first, last := 0, len(samples)-1
 	for first < last && float64(samples[first+1].At) <= from {
 		first++
@@ -123,11 +125,11 @@ func within(samples []measurement.HopSample, from, to float64) []measurement.Hop
 	for last > first && float64(samples[last-1].At) >= to {
 		last--
 	}
-	inside := samples[first : last+1]
-	if n := len(inside); n > 3 && float64(inside[n-2].At-inside[1].At) >= (to-from)/2 {
-		return inside[1 : n-1]
+	around = samples[first : last+1]
+	if n := len(around); n > 3 && float64(around[n-2].At-around[1].At) >= (to-from)/2 {
+		return around[1 : n-1], around
 	}
-	return inside
+	return around, around
 }
 
 // sentOneWay is what a hop counted in one direction: bytes, packets, and times in seconds.
