@@ -45,14 +45,16 @@ func (w oneWay) blameReceiver(f *flowFacts) {
 // atCap gives all of the busy time to the sender's metered egress where that is reached:
 // at its cap the endpoint queues what it may not send yet. Whatever window fills first
 // only bounds that queue: raising it would not raise the rate, so it is not the cause.
-// A hop whose own counters show that its rate, or that of each flow, is used up is slower.
+// A hop whose own counters show that its rate, or that of each flow, is used up may be slower.
 func (w oneWay) atCap(d *division) bool {
 	egress := w.sender.egressBitsPerSecond
 	if egress <= 0 || d.wire(w.flowing(egress)) < capReached*egress || !w.lab && w.goodput > capExceeded*egress {
 		return false
 	}
 	flows := float64(len(w.flows))
-	if slices.ContainsFunc(w.hops, func(h hopFacts) bool { return max(h.busy, h.flowBusy/flows) >= surelyUsed }) {
+	if slices.ContainsFunc(w.hops, func(h hopFacts) bool {
+		return h.busy >= surelyUsed && w.rateOf(d, h) < egress || h.flowBusy/flows >= surelyUsed && w.flowRateOf(d, h)*flows < egress
+	}) {
 		return false
 	}
 	d.blameAll(w.sender.cap)

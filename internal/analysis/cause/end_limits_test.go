@@ -82,6 +82,8 @@ func TestAttributionRules(t *testing.T) {
 	}{
 		{name: "hop's rate", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			hopCounts("wire", counts{ForwardBusy: 0.3}), hopCounts("box", counts{ForwardBusy: 0.99})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "rate of a hop behind one that is a little faster, and also sends what it drops", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("fast", counts{ForwardBusy: 1.01, ForwardBytes: 11.01e6}), hopCounts("box", counts{ForwardBusy: 0.99, ForwardBytes: 10.66e6})}, want: result.CauseHopRate, hop: "box", rate: 84.5e6},
 		{name: "rate of one of two links without a name", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
 			hopCounts("link", counts{ForwardBusy: 0.99}), hopCounts("box", counts{}), hopCounts("link", counts{})}, want: result.CauseHopRate, hop: "link", rate: 80e6},
 		{name: "rate of an instance, next to one that carries confirmations", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
@@ -106,6 +108,8 @@ func TestAttributionRules(t *testing.T) {
 			opts: cause.Options{SourceEgressBitsPerSecond: 85e6}, want: result.CauseHopRate, hop: "box", rate: 80e6},
 		{name: "rate per flow just below the cap", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardFlowBusy: 1.98})},
 			opts: cause.Options{SourceEgressBitsPerSecond: 83e6}, want: result.CauseHopFlowRate, hop: "box", rate: 40e6},
+		{name: "cap just below the hop's rate", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.975, ForwardBytes: 10.3e6})},
+			opts: cause.Options{Lab: true, SourceEgressBitsPerSecond: 80e6}, want: result.CauseSourceCap},
 		{name: "cap before a faster hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.92})},
 			opts: cause.Options{SourceEgressBitsPerSecond: 83e6}, want: result.CauseSourceCap},
 		{name: "a cap that was exceeded", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{SourceEgressBitsPerSecond: 10e6}, want: result.CauseHopRate, rate: 80e6},

@@ -17,6 +17,9 @@ const (
 	// surelyUsed is the same where a window that a flow filled might explain the rate
 	// as well.
 	surelyUsed = 0.97
+	// nearlyAsBusy is the share of the time of the busiest hop for which another one sends at
+	// its rate that may be the slower one: drops, and readings at other moments, make that much.
+	nearlyAsBusy = 0.95
 	// threadFull is the share of the time in which a thread ran, or waited for a CPU,
 	// from which on it can do no more.
 	threadFull = 0.85
@@ -189,6 +192,19 @@ func most(hops []hopFacts, of func(hopFacts) float64) (out hopFacts) {
 	return out
 }
 
+// slowest is the hop that was sending at its rate for the longest, or of several for about as
+// long that with the lowest rate: a hop in front of it also sends what it drops.
+func slowest(hops []hopFacts) hopFacts {
+	out := most(hops, func(h hopFacts) float64 { return h.busy })
+	least := nearlyAsBusy * out.busy
+	for _, h := range hops {
+		if h.busy >= least && h.rate > 0 && h.rate < out.rate {
+			out = h
+		}
+	}
+	return out
+}
+
 // wire is a rate of payload as it is on the wire, in bit/s.
 func (d division) wire(goodput float64) float64 { return d.onWire(goodput, frameOverhead) }
 
@@ -213,16 +229,17 @@ func (w oneWay) flowRateOf(d *division, h hopFacts) float64 {
 // is one.
 func (w oneWay) blameHop(d *division) bool {
 	flows := float64(len(w.flows))
-	slow := most(w.hops, func(h hopFacts) float64 { return h.busy })
+	slow := slowest(w.hops)
+	busy := most(w.hops, func(h hopFacts) float64 { return h.busy }).busy
 	slowFlow := most(w.hops, func(h hopFacts) float64 { return h.flowBusy })
 	full := most(w.hops, func(h hopFacts) float64 { return h.thread })
 	switch {
-	case slow.busy >= rateUsed && slow.busy >= slowFlow.flowBusy/flows:
+	case busy >= rateUsed && busy >= slowFlow.flowBusy/flows:
 		cause := result.CauseHopRate
 		if slow.queueDropped > 0 && w.shortQueue(d) {
 			cause = result.CauseHopPolicer
 		}
-		d.blame(cause, place{slow.ofRate(), w.rateOf(d, slow)}, slow.busy >= surelyUsed || queued(d.flows))
+		d.blame(cause, place{slow.ofRate(), w.rateOf(d, slow)}, busy >= surelyUsed || queued(d.flows))
 	case slowFlow.flowBusy/flows >= rateUsed:
 		d.blame(result.CauseHopFlowRate, place{slowFlow.ofFlowRate(), w.flowRateOf(d, slowFlow)},
 			slowFlow.flowBusy/flows >= surelyUsed || queued(d.flows))

@@ -111,7 +111,7 @@ func (w oneWay) explainLosses(d *division) {
 		if policed.busy >= mostlyUsed {
 			cause = result.CauseHopRate
 			// A hop in front of the slowest drops, too, what comes faster for a moment.
-			slow := most(w.hops, func(h hopFacts) float64 { return h.busy })
+			slow := slowest(w.hops)
 			d.places[cause] = place{slow.ofRate(), w.rateOf(d, slow)}
 			d.shares.move(cause, 1, result.CauseUnknown) // the window is not full while what was dropped is sent again
 		}
