@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // Lines writes events for programs, a JSON document a line; who writes them does not wait
@@ -19,8 +20,12 @@ type Lines struct {
 	lost  int
 }
 
-// mostLines is how many events may wait for who reads them.
-const mostLines = 1024
+// mostLines is how many events may wait for who reads them, and mostPending how many bytes of
+// theirs for room on a disk.
+const (
+	mostLines   = 1024
+	mostPending = 1_000_000
+)
 
 // OpenLines prepares the lines of a file, none without one; what is printed goes nowhere
 // if standard output is for them.
@@ -37,22 +42,63 @@ func OpenLines(file string, s *base.Streams) (*Lines, error) {
 		}
 		// For both: to open a pipe for writing alone waits for who reads it.
 		f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+		if err == nil {
+			err = endLine(f)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--events: %w", err)
 		}
 		to, end = f, f.Close
 	}
+	return writeLines(to, end, s.Err), nil
+}
+
+// writeLines writes to a file that may be full for a while: what does not fit is written before
+// the next event. Told hears once of each such time.
+func writeLines(to io.Writer, end func() error, told io.Writer) *Lines {
 	l := &Lines{lines: make(chan any, mostLines), ended: make(chan error, 1)}
 	go func() {
-		var err error
+		var pending []byte
+		var failed error
+		unwritten := 0 // events
 		for e := range l.lines {
-			if text, bad := json.Marshal(e); bad == nil && err == nil {
-				_, err = to.Write(append(text, '\n'))
+			text, err := json.Marshal(e)
+			if err != nil {
+				continue
 			}
+			if len(pending)+len(text) < mostPending {
+				pending = append(append(pending, text...), '\n')
+			} else {
+				unwritten++
+			}
+			n, err := to.Write(pending)
+			if pending = pending[n:]; err != nil && failed == nil {
+				fmt.Fprintf(told, "warning: write the events: %v; they wait in memory, %s of them at most\n", err, quantity.FormatBytes(mostPending))
+			}
+			failed = err
 		}
-		l.ended <- errors.Join(err, end())
+		if failed != nil {
+			_, failed = to.Write(pending)
+		}
+		if unwritten > 0 {
+			failed = errors.Join(failed, fmt.Errorf("%s found no room", quantity.Count(unwritten, "event")))
+		}
+		l.ended <- errors.Join(failed, end())
 	}()
-	return l, nil
+	return l
+}
+
+// endLine ends the half line that a program which was killed may have left in a file.
+func endLine(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	last := []byte("\n")
+	if _, err = f.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {
+		_, err = f.WriteString("\n")
+	}
+	return err
 }
 
 // Write has an event written.

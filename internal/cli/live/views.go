@@ -111,16 +111,7 @@ func (f Flags) file() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A program that was killed may have left half a line.
-	last := []byte("\n")
-	size, err := file.Seek(0, io.SeekEnd)
-	if err == nil && size > 0 {
-		_, err = file.ReadAt(last, size-1)
-	}
-	if err == nil && last[0] != '\n' {
-		_, err = file.WriteString("\n")
-	}
-	if err != nil {
+	if err := endLine(file); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
