@@ -24,7 +24,10 @@ func failedWith(err error, codes ...int) bool {
 
 // why asks after the likely cause of an error of writing.
 func why(err error) string {
+	e, _ := errors.AsType[*sqlite.Error](err)
 	switch {
+	case e != nil && e.Code() == sqlite3.SQLITE_READONLY_DBMOVED:
+		return "was the file moved, removed or replaced? Put it back where it was"
 	case failedWith(err, sqlite3.SQLITE_READONLY):
 		return "is the folder read-only?"
 	case failedWith(err, sqlite3.SQLITE_CANTOPEN): // which leaves out why

@@ -294,3 +294,21 @@ func fillWithRounds(disk string) error {
 	}
 	return nil
 }
+
+// A folder that is moved away keeps rounds out, says so, and takes them once it is back.
+func TestAWatchWhoseFolderIsMoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "watch")
+	w, _, err := store.TakeUpWatch(dir, watchHead())
+	testutil.OK(t, err)
+	defer w.Close()
+	testutil.OK(t, w.Put(t.Context(), watchRound(1), nil))
+	testutil.OK(t, os.Rename(dir, dir+"-moved"))
+	if err := w.Put(t.Context(), watchRound(2), nil); err == nil || !strings.Contains(err.Error(), "was the file moved") {
+		t.Errorf("while it is away: %v", err)
+	}
+	testutil.OK(t, os.Rename(dir+"-moved", dir))
+	testutil.OK(t, w.Put(t.Context(), watchRound(2), nil))
+	if n, err := roundsOf(dir); n != 2 || err != nil {
+		t.Errorf("%d rounds, %v", n, err)
+	}
+}

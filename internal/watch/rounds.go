@@ -138,7 +138,7 @@ func (w *Watch) Run(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, w.flush(context.WithoutCancel(ctx)))
 		if n := len(w.waiting); n > 0 {
-			err = errors.Join(err, fmt.Errorf("%d rounds could not be kept; make room where the watch is", n))
+			err = errors.Join(err, fmt.Errorf("%d rounds could not be kept", n))
 		}
 		w.announce(Event{Code: Stopped, Time: w.o.Wall(), Round: w.newest, Rounds: w.state.Rounds})
 	}()
