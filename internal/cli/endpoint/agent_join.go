@@ -98,7 +98,7 @@ func joinFleet(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opti
 	var state func(bus.State, error)
 	if !f.quiet {
 		o.Log = base.NewLog(lines)
-		state = func(st bus.State, err error) { logState(lines, st, err) }
+		state = logStates(lines)
 	}
 	keepBelow(hostinfo.MaxMemoryBytes())
 	fmt.Fprintf(stderr, "agent %s of fleet %s, end with Ctrl-C\n  orders:   from its coordinator at %s\n  one test: %s\n", name, file.Fleet, address, oneTest(o.Limits))
@@ -116,13 +116,21 @@ var states = map[bus.State]string{
 	bus.Away:    "not connected, tries again",
 }
 
-// logState writes a line for a change.
-func logState(w io.Writer, s bus.State, why error) {
-	text := states[s]
-	if why != nil {
-		text += ": " + why.Error()
+// logStates writes a line for each change. An agent without a coordinator tries again every few
+// seconds, for months: what it says each time is written once.
+func logStates(w io.Writer) func(bus.State, error) {
+	last := ""
+	return func(s bus.State, why error) {
+		text := states[s]
+		if why != nil {
+			text += ": " + why.Error()
+		}
+		if text == last {
+			return
+		}
+		last = text
+		fmt.Fprintf(w, "%s  %s\n", time.Now().Format(time.TimeOnly), printable.Line(text, longestEvent))
 	}
-	fmt.Fprintf(w, "%s  %s\n", time.Now().Format(time.TimeOnly), printable.Line(text, longestEvent))
 }
 
 // outboxBytes is what an agent of a fleet keeps of samples that its coordinator does not

@@ -2,12 +2,14 @@ package endpoint
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/fleet/bus"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -102,5 +104,23 @@ func TestAgentInstallPrints(t *testing.T) {
 				t.Errorf("%s lacks %s", out.String(), w)
 			}
 		}
+	}
+}
+
+// An agent that waits for its coordinator for months writes a line for each change, not for each try.
+func TestLinesOfAnAgentThatTriesAgain(t *testing.T) {
+	var said bytes.Buffer
+	tell := logStates(&said)
+	refused, away := errors.New("connection refused"), errors.New("no route to host")
+	for range 3 {
+		for range 1000 {
+			tell(bus.Away, refused)
+		}
+		tell(bus.Away, away)
+		tell(bus.Waiting, nil)
+		tell(bus.Working, nil)
+	}
+	if lines := strings.Count(said.String(), "\n"); lines != 3*4 || strings.Count(said.String(), refused.Error()) != 3 {
+		t.Errorf("%d lines:\n%.1000s", lines, said.String())
 	}
 }

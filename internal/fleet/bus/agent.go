@@ -64,7 +64,7 @@ type AgentOptions struct {
 	// returns soon after its context has ended. The link goes on when the connection to the
 	// broker was lost and another is there in time.
 	Serve func(context.Context, io.ReadWriteCloser) error
-	// OnState hears of each change, and why if something went wrong. May be nil.
+	// OnState hears of each change and each try in vain, and why. May be nil.
 	OnState func(State, error)
 
 	hurry hurry
