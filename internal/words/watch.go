@@ -180,6 +180,8 @@ func watchRound(r watch.Round) string {
 	for _, f := range r.Failed {
 		if f.Test != "" {
 			parts = append(parts, failing(f)+" failed")
+		} else {
+			parts = append(parts, "could not be measured: "+watchFailure(&f))
 		}
 	}
 	if len(r.Skipped) > 0 {
