@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,6 +57,36 @@ func TestDatabaseLacksSamples(t *testing.T) {
 			t.Error("nobody is told that the database lacks samples")
 		}
 	})
+}
+
+// A password that was replaced during a run is used for the next connection.
+func TestConnectionFileIsReplaced(t *testing.T) {
+	var used []string
+	sinks["test"] = func(_ context.Context, connection, _ string) (samples.Sink, error) {
+		used = append(used, connection)
+		return slowSink{}, nil
+	}
+	defer delete(sinks, "test")
+	file := filepath.Join(t.TempDir(), "connection")
+	flags := sinkFlags{to: "test", connection: file}
+	if _, err := flags.opener(store.Head{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+	testutil.OK(t, os.WriteFile(file, []byte("first\n"), 0o600))
+	open, err := flags.opener(store.Head{})
+	testutil.OK(t, err)
+	for _, text := range []string{"first", "second"} {
+		testutil.OK(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
+		_, err := open(t.Context())
+		testutil.OK(t, err)
+	}
+	if !slices.Equal(used, []string{"first", "second"}) {
+		t.Errorf("connected with %v", used)
+	}
+	testutil.OK(t, os.Remove(file))
+	if _, err := open(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("once the file is gone: %v", err)
+	}
 }
 
 // holder is a machine that holds samples.

@@ -49,17 +49,23 @@ var sinks = map[string]func(ctx context.Context, connection, run string) (sample
 	},
 }
 
-// opener opens the database for the samples of a run. The file is read here, once.
+// opener opens the database for the samples of a run. The file is read each time: what is in it,
+// such as a password or a signature that expires, may be replaced while a run goes on.
 func (f sinkFlags) opener(head store.Head) (func(context.Context) (samples.Sink, error), error) {
 	open, ok := sinks[f.to]
 	if !ok {
 		return nil, base.Usage(fmt.Errorf("samples cannot be put into %q; write --to %s", f.to, strings.Join(slices.Sorted(maps.Keys(sinks)), " or ")))
 	}
-	connection, err := readConnection(f.connection)
-	if err != nil {
+	if _, err := readConnection(f.connection); err != nil {
 		return nil, base.Usage(err)
 	}
-	return func(ctx context.Context) (samples.Sink, error) { return open(ctx, connection, runName(head)) }, nil
+	return func(ctx context.Context) (samples.Sink, error) {
+		connection, err := readConnection(f.connection)
+		if err != nil {
+			return nil, err
+		}
+		return open(ctx, connection, runName(head))
+	}, nil
 }
 
 // runName tells a run from others, the same when it is resumed.

@@ -130,6 +130,9 @@ func (f *Feeder) step(ctx context.Context, bytes int, position *int64) (more boo
 		if err != nil {
 			return true, err
 		}
+		if at := sink.Place(); at != f.place { // of which position says nothing
+			return true, errors.Join(fmt.Errorf("samples of this run go to %s, and the connection is to %s now", f.place, at), sink.Close())
+		}
 		f.sink = sink
 	}
 	if err := f.sink.Put(ctx, blocks); err != nil {

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -164,6 +165,45 @@ func TestFeed(t *testing.T) {
 	if _, err := Feed(t.Context(), options); !errors.Is(err, away) {
 		t.Errorf("a sink that cannot be opened: %v", err)
 	}
+}
+
+// otherShelf is another place.
+type otherShelf struct{ *shelf }
+
+func (otherShelf) Place() string { return "another shelf" }
+
+// What comes after the first blocks is not put where those are not.
+func TestFeedOfAnotherPlace(t *testing.T) {
+	table, sink := &book{fed: map[string]int64{}}, &shelf{}
+	other := otherShelf{&shelf{open: 1}}
+	states := make(chan error, 8)
+	places := make(chan samples.Sink, 2)
+	places <- sink
+	places <- other
+	open := func(context.Context) (samples.Sink, error) { return <-places, nil }
+	f, err := Feed(t.Context(), FeedOptions{Table: table, Open: open, OnState: func(err error) { states <- err }, Every: time.Millisecond})
+	testutil.OK(t, err)
+	sink.set(errors.New("nobody is there"))
+	table.add(1)
+	if err := <-states; err == nil {
+		t.Error("a sink that is away is passed over")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for closed := false; !closed && ctx.Err() == nil; runtime.Gosched() {
+		other.mu.Lock()
+		closed = other.open == 0
+		other.mu.Unlock()
+	}
+	other.holds(t)
+	sink.set(nil)
+	places <- sink
+	if err := <-states; err != nil {
+		t.Error(err)
+	}
+	testutil.OK(t, f.Drain(t.Context()))
+	testutil.OK(t, f.Close())
+	sink.holds(t, 1)
 }
 
 // slowShelf takes a second for each block.
