@@ -17,6 +17,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
@@ -144,8 +145,11 @@ func (h *Hosts) needed() []inventory.Endpoint {
 func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
 	reached := &end{Endpoint: e}
 	if e.Reach.Scheme != inventory.ReachServe {
-		var err error
-		if reached.client, err = h.greetAgain(ctx, e); err != nil {
+		err := h.again(ctx, func() (err error) {
+			reached.client, err = h.greet(ctx, e)
+			return err
+		})
+		if err != nil {
 			h.found(testbed.Wrong, "endpoint "+e.Name, plain(err), "")
 			return
 		}
@@ -166,22 +170,28 @@ const (
 	// awayTime is for how long an end is tried that answered before: its process was
 	// stopped, its machine paused, or the network cut.
 	awayTime = time.Minute
+	// restartTime is for how long one is tried that refuses: it has no agent, or server, any
+	// more, and systemd starts one that ended again after 5 s, or 10 (packages service and cli).
+	restartTime = 20 * time.Second
 	// awayPause is between two tries.
 	awayPause = time.Second
 )
 
-// greetAgain is greet, once more for as long as an end may be away that answered before. One
-// that refuses is there, without an agent.
-func (h *Hosts) greetAgain(ctx context.Context, e inventory.Endpoint) (*agent.Client, error) {
+// again does what needs an end, once more for as long as one may be away that answered before.
+func (h *Hosts) again(ctx context.Context, do func() error) error {
 	for began := time.Now(); ; {
-		client, err := h.greet(ctx, e)
-		if err == nil || !h.Again || errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > awayTime {
-			return client, err
+		err := do()
+		most := awayTime
+		if errors.Is(err, syscall.ECONNREFUSED) || probe.ReasonOf(err) == probe.Refused {
+			most = restartTime
+		}
+		if err == nil || !h.Again || time.Since(began) > most {
+			return err
 		}
 		select {
 		case <-time.After(awayPause):
 		case <-ctx.Done():
-			return nil, err
+			return err
 		}
 	}
 }

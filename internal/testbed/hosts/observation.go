@@ -73,22 +73,10 @@ func (h *Hosts) askServer(ctx context.Context) {
 	}
 }
 
-// awaitServer waits for as long as a server may be away that answered before. One whose host
-// refuses is there no more.
+// awaitServer waits for a server as for an agent.
 func (h *Hosts) awaitServer(ctx context.Context) {
-	if !h.Again || h.destination().client != nil {
-		return
-	}
-	for began := time.Now(); ; {
-		err := h.serverGone(ctx)
-		if err == nil || probe.ReasonOf(err) == probe.Refused || time.Since(began) > awayTime {
-			return // who proves the paths says why
-		}
-		select {
-		case <-time.After(awayPause):
-		case <-ctx.Done():
-			return
-		}
+	if h.destination().client == nil {
+		_ = h.again(ctx, func() error { return h.serverGone(ctx) }) // who proves the paths says why
 	}
 }
 

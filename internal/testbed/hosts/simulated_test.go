@@ -215,7 +215,8 @@ func TestAgentThatSaysNothing(t *testing.T) {
 	})
 }
 
-// An end that answered before is waited for a while, unless there is no agent any more.
+// An end that answered before is waited for a while, for less where nobody is there any more: what
+// starts an agent again does so soon.
 func TestAgentThatWasStopped(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -227,7 +228,8 @@ func TestAgentThatWasStopped(t *testing.T) {
 		{name: "at the start", away: 5 * time.Second, err: io.EOF, lacks: true},
 		{name: "in the middle of a run", again: true, away: 45 * time.Second, err: io.EOF},
 		{name: "for good", again: true, away: time.Hour, err: io.EOF, lacks: true},
-		{name: "ended", again: true, away: 5 * time.Second, err: syscall.ECONNREFUSED, lacks: true},
+		{name: "started again", again: true, away: 12 * time.Second, err: syscall.ECONNREFUSED},
+		{name: "ended", again: true, away: 45 * time.Second, err: syscall.ECONNREFUSED, lacks: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -265,7 +267,8 @@ func TestServerThatWasStopped(t *testing.T) {
 		{"at the start", false, 5 * time.Second, probe.TimedOut, true},
 		{"in the middle of a run", true, 45 * time.Second, probe.TimedOut, false},
 		{"for good", true, time.Hour, probe.TimedOut, true},
-		{"ended", true, 5 * time.Second, probe.Refused, true},
+		{"started again", true, 12 * time.Second, probe.Refused, false},
+		{"ended", true, 45 * time.Second, probe.Refused, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
