@@ -68,3 +68,6 @@ func Need(t testing.TB, ok bool, reason string) {
 	}
 	t.Skipf("needs %s", reason)
 }
+
+// Always gives a value each time that it is asked for.
+func Always[T any](value T) func() (T, error) { return func() (T, error) { return value, nil } }

@@ -25,7 +25,7 @@ func keepsTheContract(t *testing.T, broker *amqptest.Broker, url string, address
 	var last atomic.Pointer[link]
 	seattest.Run(t, seattest.Broker{
 		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-			return open(ctx, Options{URL: url, Address: address(run), Run: run, Lease: lease}, last.Store)
+			return open(ctx, Options{URL: testutil.Always(url), Address: address(run), Run: run, Lease: lease}, last.Store)
 		},
 		Redeliver: func(context.Context, seat.Lease) error { return last.Load().conn.Close() },
 		Stray: func(ctx context.Context, run string, text []byte) error {
@@ -63,7 +63,9 @@ func TestBrokersRabbitMQ(t *testing.T) {
 
 // waitingIsSeen looks into a queue with seats of one run.
 func waitingIsSeen(t *testing.T, url, address string) {
-	of := func(run string) Options { return Options{URL: url, Address: address, Run: run, Lease: time.Minute} }
+	of := func(run string) Options {
+		return Options{URL: testutil.Always(url), Address: address, Run: run, Lease: time.Minute}
+	}
 	seattest.WaitingIsSeen(t, func(run string) (seat.Queue, error) { return Open(t.Context(), of(run)) },
 		func() (map[string]int, bool, error) { return Waiting(t.Context(), of("check")) })
 }
@@ -76,7 +78,7 @@ func TestBrokersArtemis(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		var last atomic.Pointer[link]
-		q, err := open(ctx, Options{URL: url, Address: "detached", Run: "detached", Lease: time.Minute}, last.Store)
+		q, err := open(ctx, Options{URL: testutil.Always(url), Address: "detached", Run: "detached", Lease: time.Minute}, last.Store)
 		testutil.OK(t, err)
 		defer q.Close()
 		testutil.OK(t, last.Load().sender.Close(ctx))
@@ -92,12 +94,12 @@ func TestBrokersArtemis(t *testing.T) {
 
 func TestQueuesThatCannotBe(t *testing.T) {
 	for name, o := range map[string]Options{
-		"run":     {Run: "a.b", URL: "amqp://127.0.0.1:1", Address: "q", Lease: time.Second},
-		"lease":   {Run: "r", URL: "amqp://127.0.0.1:1", Address: "q"},
-		"address": {Run: "r", URL: "amqp://127.0.0.1:1", Lease: time.Second},
-		"amqps":   {Run: "r", URL: "http://me:secret@127.0.0.1:1", Address: "q", Lease: time.Second},
-		"connect": {Run: "r", URL: "amqp://me:secret@127.0.0.1:1", Address: "q", Lease: time.Second},
-		"AMQP":    {Run: "r", URL: "amqp://me:secret@%zz", Address: "q", Lease: time.Second},
+		"run":     {Run: "a.b", URL: testutil.Always("amqp://127.0.0.1:1"), Address: "q", Lease: time.Second},
+		"lease":   {Run: "r", URL: testutil.Always("amqp://127.0.0.1:1"), Address: "q"},
+		"address": {Run: "r", URL: testutil.Always("amqp://127.0.0.1:1"), Lease: time.Second},
+		"amqps":   {Run: "r", URL: testutil.Always("http://me:secret@127.0.0.1:1"), Address: "q", Lease: time.Second},
+		"connect": {Run: "r", URL: testutil.Always("amqp://me:secret@127.0.0.1:1"), Address: "q", Lease: time.Second},
+		"AMQP":    {Run: "r", URL: testutil.Always("amqp://me:secret@%zz"), Address: "q", Lease: time.Second},
 	} {
 		q, err := Open(t.Context(), o)
 		if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "secret") {

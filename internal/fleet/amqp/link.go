@@ -19,7 +19,9 @@ import (
 
 // Options are those of a queue at an AMQP broker.
 type Options struct {
-	URL     string // amqps://USER:PASSWORD@HOST:PORT; amqp:// without TLS
+	// URL gives amqps://USER:PASSWORD@HOST:PORT, or amqp:// without TLS, for each connection: a
+	// password may be replaced meanwhile.
+	URL     func() (string, error)
 	Address string // of the queue, as its broker writes it: only this run uses it
 	Run     string // its name: see subject.CheckName
 	Lease   time.Duration
@@ -63,12 +65,16 @@ func idle(lease time.Duration) time.Duration { return max(lease/3, time.Second) 
 func dial(ctx context.Context, o Options) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	u, err := url.Parse(o.URL)
+	at, err := o.URL()
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
 		// What is wrong may be part of a password.
 		return nil, errors.New("the address of an AMQP broker is amqps://USER:PASSWORD@HOST:PORT, and this one is none")
 	}
-	conn, err := amqp.Dial(ctx, o.URL, &amqp.ConnOptions{IdleTimeout: idle(o.Lease), WriteTimeout: idle(o.Lease)})
+	conn, err := amqp.Dial(ctx, at, &amqp.ConnOptions{IdleTimeout: idle(o.Lease), WriteTimeout: idle(o.Lease)})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the AMQP broker %s: %w", u.Host, err)
 	}

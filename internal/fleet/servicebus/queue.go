@@ -22,7 +22,9 @@ import (
 
 // Options are those of a queue of Service Bus.
 type Options struct {
-	ConnectionString string // of a shared access policy that may send and listen
+	// ConnectionString gives that of a shared access policy that may send and listen, for each
+	// connection: the key, or a signature that expires, may be replaced meanwhile.
+	ConnectionString func() (string, error)
 	Queue            string // its name: it is there already, without sessions, and only this run uses it
 	Run              string // see subject.CheckName
 	Lease            time.Duration
@@ -96,7 +98,11 @@ type link struct {
 func dial(ctx context.Context, o Options, lost func(messages.Delivery)) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	client, err := azservicebus.NewClientFromConnectionString(o.ConnectionString, &azservicebus.ClientOptions{RetryOptions: retries})
+	connection, err := o.ConnectionString()
+	if err != nil {
+		return nil, err
+	}
+	client, err := azservicebus.NewClientFromConnectionString(connection, &azservicebus.ClientOptions{RetryOptions: retries})
 	if err != nil {
 		// What is wrong may be part of the key.
 		return nil, errors.New("that is no connection string of Service Bus, which is Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…")

@@ -34,7 +34,7 @@ func TestBrokersServiceBus(t *testing.T) {
 	var last atomic.Pointer[link]
 	seattest.Run(t, seattest.Broker{
 		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
-			return open(ctx, Options{ConnectionString: connection, Queue: run, Run: run, Lease: lease}, last.Store)
+			return open(ctx, Options{ConnectionString: testutil.Always(connection), Queue: run, Run: run, Lease: lease}, last.Store)
 		},
 		Redeliver: func(ctx context.Context, _ seat.Lease) error {
 			l := last.Load()
@@ -67,7 +67,7 @@ func TestBrokersServiceBus(t *testing.T) {
 	})
 	t.Run("what waits is seen and stays", func(t *testing.T) {
 		of := func(run string) Options {
-			return Options{ConnectionString: connection, Queue: "waiting", Run: run, Lease: time.Minute}
+			return Options{ConnectionString: testutil.Always(connection), Queue: "waiting", Run: run, Lease: time.Minute}
 		}
 		seattest.WaitingIsSeen(t, func(run string) (seat.Queue, error) { return Open(t.Context(), of(run)) },
 			func() (map[string]int, bool, error) { return Waiting(t.Context(), of("check")) })
@@ -85,7 +85,7 @@ func TestBrokersServiceBusLocks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var last atomic.Pointer[link]
-	q, err := open(ctx, Options{ConnectionString: connection, Queue: "locks", Run: "locks", Lease: time.Hour}, last.Store)
+	q, err := open(ctx, Options{ConnectionString: testutil.Always(connection), Queue: "locks", Run: "locks", Lease: time.Hour}, last.Store)
 	testutil.OK(t, err)
 	defer q.Close()
 	testutil.OK(t, q.Offer(ctx, seat.Seat{ID: "a", Generation: 1}))
@@ -119,7 +119,7 @@ func TestBrokersServiceBusClockAhead(t *testing.T) {
 	_, connection := servicebustest.StandIn(t, root, lock)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	q, err := Open(ctx, Options{ConnectionString: connection, Queue: "ahead", Run: "ahead", Lease: time.Hour})
+	q, err := Open(ctx, Options{ConnectionString: testutil.Always(connection), Queue: "ahead", Run: "ahead", Lease: time.Hour})
 	testutil.OK(t, err)
 	defer q.Close()
 	testutil.OK(t, q.Offer(ctx, seat.Seat{ID: "a", Generation: 1}))
@@ -139,7 +139,7 @@ func TestBrokersServiceBusBusy(t *testing.T) {
 	_, connection := servicebustest.StandIn(t, root, time.Minute)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	l, err := dial(ctx, Options{ConnectionString: connection, Queue: "busy", Lease: time.Minute}, func(messages.Delivery) {})
+	l, err := dial(ctx, Options{ConnectionString: testutil.Always(connection), Queue: "busy", Lease: time.Minute}, func(messages.Delivery) {})
 	testutil.OK(t, err)
 	defer func() { testutil.OK(t, l.Close()) }()
 	for err = errors.New("not sent"); err != nil && ctx.Err() == nil; {
@@ -163,7 +163,7 @@ func TestBrokersServiceBusClosedWhileItConnects(t *testing.T) {
 	var calls, closes sync.WaitGroup
 	var all []*link
 	for range links {
-		l, err := dial(t.Context(), Options{ConnectionString: connection, Queue: "closed", Run: "closed", Lease: time.Minute}, func(messages.Delivery) {})
+		l, err := dial(t.Context(), Options{ConnectionString: testutil.Always(connection), Queue: "closed", Run: "closed", Lease: time.Minute}, func(messages.Delivery) {})
 		testutil.OK(t, err)
 		testutil.OK(t, l.Ask(1000))
 		for range senders {
@@ -206,10 +206,10 @@ func TestBrokersServiceBusClosedWhileItConnects(t *testing.T) {
 func TestQueuesThatCannotBe(t *testing.T) {
 	good := "Endpoint=sb://localhost:1;SharedAccessKeyName=all;SharedAccessKey=secret;UseDevelopmentEmulator=true"
 	for name, o := range map[string]Options{
-		"run":        {Run: "a.b", ConnectionString: good, Queue: "q", Lease: time.Second},
-		"lease":      {Run: "r", ConnectionString: good, Queue: "q"},
-		"name":       {Run: "r", ConnectionString: good, Lease: time.Second},
-		"connection": {Run: "r", ConnectionString: "SharedAccessKey=secret", Queue: "q", Lease: time.Second},
+		"run":        {Run: "a.b", ConnectionString: testutil.Always(good), Queue: "q", Lease: time.Second},
+		"lease":      {Run: "r", ConnectionString: testutil.Always(good), Queue: "q"},
+		"name":       {Run: "r", ConnectionString: testutil.Always(good), Lease: time.Second},
+		"connection": {Run: "r", ConnectionString: testutil.Always("SharedAccessKey=secret"), Queue: "q", Lease: time.Second},
 	} {
 		q, err := Open(t.Context(), o)
 		if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "secret") {

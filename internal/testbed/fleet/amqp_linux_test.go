@@ -29,7 +29,7 @@ func TestBrokersOfAFleet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	testutil.OK(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
 	q := inventory.AMQPQueue{URL: u.Scheme + "://" + u.Host, Address: "/queue/hopbench", User: u.User.Username(), PasswordFile: file}
-	earlier, err := amqp.Open(t.Context(), amqp.Options{URL: at, Address: q.Address, Run: "earlier", Lease: time.Minute})
+	earlier, err := amqp.Open(t.Context(), amqp.Options{URL: testutil.Always(at), Address: q.Address, Run: "earlier", Lease: time.Minute})
 	testutil.OK(t, err)
 	seatsAreAt(t, broker, inventory.Queue{AMQP: &q}, earlier)
 }
@@ -38,7 +38,7 @@ func TestBrokersOfAFleetServiceBus(t *testing.T) {
 	broker, connection := servicebustest.StandIn(t, "../../..", 15*time.Second)
 	file := filepath.Join(t.TempDir(), "connection")
 	testutil.OK(t, os.WriteFile(file, []byte(connection+"\n"), 0o600))
-	earlier, err := servicebus.Open(t.Context(), servicebus.Options{ConnectionString: connection, Queue: "hopbench", Run: "earlier", Lease: time.Minute})
+	earlier, err := servicebus.Open(t.Context(), servicebus.Options{ConnectionString: testutil.Always(connection), Queue: "hopbench", Run: "earlier", Lease: time.Minute})
 	testutil.OK(t, err)
 	seatsAreAt(t, broker, inventory.Queue{ServiceBus: &inventory.ServiceBusQueue{Name: "hopbench", ConnectionFile: file}}, earlier)
 }

@@ -57,29 +57,35 @@ func readSecret(path, what string) (string, error) {
 	return secret, nil
 }
 
+// serviceBusOptions fails where there is no connection string to begin with.
 func serviceBusOptions(q inventory.ServiceBusQueue, run string, lease time.Duration) (servicebus.Options, error) {
-	o := servicebus.Options{Queue: q.Name, Run: run, Lease: lease}
-	var err error
-	o.ConnectionString, err = readSecret(q.ConnectionFile, "connection string of Service Bus")
-	return o, err
+	connection := func() (string, error) { return readSecret(q.ConnectionFile, "connection string of Service Bus") }
+	_, err := connection()
+	return servicebus.Options{ConnectionString: connection, Queue: q.Name, Run: run, Lease: lease}, err
 }
 
+// amqpOptions fails where there is no password to begin with.
 func amqpOptions(q inventory.AMQPQueue, run string, lease time.Duration) (amqp.Options, error) {
-	o := amqp.Options{URL: q.URL, Address: q.Address, Run: run, Lease: lease}
+	address := func() (string, error) { return amqpAddress(q) }
+	_, err := address()
+	return amqp.Options{URL: address, Address: q.Address, Run: run, Lease: lease}, err
+}
+
+// amqpAddress is that of the broker, with user and password.
+func amqpAddress(q inventory.AMQPQueue) (string, error) {
 	if q.PasswordFile == "" {
-		return o, nil
+		return q.URL, nil
 	}
 	password, err := readSecret(q.PasswordFile, "password of the AMQP broker")
 	if err != nil {
-		return o, err
+		return "", err
 	}
 	u, err := url.Parse(q.URL)
 	if err != nil {
-		return o, errors.New("the address of the AMQP broker is none") // without what it says
+		return "", errors.New("the address of the AMQP broker is none") // without what it says
 	}
 	u.User = url.UserPassword(q.User, password)
-	o.URL = u.String()
-	return o, nil
+	return u.String(), nil
 }
 
 // Waiting looks for what is in a queue that is not the fleet's own, without taking it: how many
