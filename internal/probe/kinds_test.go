@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -20,6 +21,26 @@ func TestEveryKindHasARow(t *testing.T) {
 		}
 		if k.NewServer != nil && (k.Planned == nil || k.Demand == nil) {
 			t.Errorf("a server cannot tell what a test of kind %s takes", name)
+		}
+	}
+}
+
+// What a test needs of open files is told with what helps: one without flows takes no fewer.
+func TestEnoughDescriptors(t *testing.T) {
+	for _, c := range []struct {
+		spec  measurement.Spec
+		limit int
+		want  string
+	}{
+		{measurement.Spec{Kind: measurement.RR}, 64, ""},
+		{measurement.Spec{Kind: measurement.RR}, 0, ""},
+		{measurement.Spec{Kind: measurement.RR}, 16, "a test needs about 64 open files, and this process may have 16: raise the limit (ulimit -n)"},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 100}, 100, "or take fewer flows"},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 100}, 65536, ""},
+	} {
+		err := enoughDescriptors(kinds[c.spec.Kind], c.spec, c.limit)
+		if (err != nil) != (c.want != "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%s with %d: %v", c.spec.Kind, c.limit, err)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		out, err := k.Run(ctx, req, progress)
 		return out, lostAddress(op, own, out, session.Wrap(op, err))
 	}
-	if err := enoughDescriptors(k, req.Spec); err != nil {
+	if err := enoughDescriptors(k, req.Spec, hostinfo.MaxDescriptors()); err != nil {
 		return measurement.Outcome{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(req.Spec)+k.Planned(req.Spec)+2*graceOf(req.Spec), session.ErrSilent)
@@ -115,17 +115,20 @@ func Longest(spec measurement.Spec) time.Duration {
 	return longest
 }
 
-// enoughDescriptors says beforehand that a test needs more open files than
-// this process may have.
-func enoughDescriptors(k session.Kind, spec measurement.Spec) error {
+// enoughDescriptors says beforehand that a test needs more open files than this process may have; a
+// limit of 0 is not known.
+func enoughDescriptors(k session.Kind, spec measurement.Spec, limit int) error {
 	const others = 64 // standard files, control sockets, samplers
 	need := others
 	if k.Files != nil {
 		need += k.Files(spec)
 	}
-	if limit := hostinfo.MaxDescriptors(); limit > 0 && need > limit {
-		return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf(
-			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}
+	if limit <= 0 || need <= limit {
+		return nil
 	}
-	return nil
+	who, how := "a test needs", ""
+	if spec.Flows > 1 {
+		who, how = fmt.Sprintf("%d flows need", spec.Flows), " or take fewer flows"
+	}
+	return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf("%s about %d open files, and this process may have %d: raise the limit (ulimit -n)%s", who, need, limit, how)}
 }
