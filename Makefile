@@ -26,13 +26,15 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm/7 windows/amd64 darwin/arm64
 build:
 	$(GO) build -trimpath -ldflags=-w -o hopbench ./cmd/hopbench
 
-# The slim program, for each system that a machine at an end of a path may have.
+# The slim program, for each system that a machine at an end of a path may have. It
+# speaks HTTP/1.1 alone, to the cloud that it is in and to a broker over WebSocket.
+AGENT_TAGS = agent,nethttpomithttp2
 .PHONY: agents
 agents:
 	@for p in $(PLATFORMS); do \
 		set -- $$(echo $$p | tr / ' '); \
 		echo "build hopbench-agent-$$1-$$2"; \
-		GOOS=$$1 GOARCH=$$2 GOARM=$$3 $(GO) build -tags agent -trimpath -ldflags='-s -w' \
+		GOOS=$$1 GOARCH=$$2 GOARM=$$3 $(GO) build -tags $(AGENT_TAGS) -trimpath -ldflags='-s -w' \
 			-o hopbench-agent-$$1-$$2$$(GOOS=$$1 $(GO) env GOEXE) ./cmd/hopbench || exit 1; \
 	done
 
@@ -120,9 +122,9 @@ check-cross: agents
 AGENT_BYTES = 12000000
 .PHONY: check-agent
 check-agent:
-	@$(GO) vet -tags agent ./cmd/hopbench
+	@$(GO) vet -tags $(AGENT_TAGS) ./cmd/hopbench
 	@out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && \
-	GOOS=linux GOARCH=amd64 $(GO) build -tags agent -trimpath -ldflags='-s -w' -o "$$out" ./cmd/hopbench && \
+	GOOS=linux GOARCH=amd64 $(GO) build -tags $(AGENT_TAGS) -trimpath -ldflags='-s -w' -o "$$out" ./cmd/hopbench && \
 	bytes=$$(wc -c <"$$out") && echo "the slim program has $$bytes bytes, of $(AGENT_BYTES)" && [ $$bytes -le $(AGENT_BYTES) ]
 
 .PHONY: fuzz

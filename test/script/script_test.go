@@ -90,7 +90,7 @@ func build(t *testing.T) string {
 
 var built = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(programs, "hopbench")
-	for output, tags := range map[string]string{binary: "", binary + "-agent": "agent"} {
+	for output, tags := range map[string]string{binary: "", binary + "-agent": "agent,nethttpomithttp2"} {
 		c := exec.Command("go", "build", "-ldflags=-w", "-tags", tags, "-o", output, "../../cmd/hopbench")
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
