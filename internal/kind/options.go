@@ -198,7 +198,7 @@ var options = []Option{
 	},
 	{
 		Name: "packet", InFile: true, Kinds: packets, Type: Size, Limits: Limits{Least: MinPacketBytes, Most: MaxDatagramBytes},
-		Unset: "what fits the path, with a rate at most 1472", Doc: "UDP payload of a packet",
+		Unset: "what fits the path, with a rate or loss_bound at most 1472", Doc: "UDP payload of a packet",
 		field: func(s *measurement.Spec) any { return &s.PacketBytes },
 	},
 	{

@@ -138,7 +138,7 @@ type Spec struct {
 	// as the sender can.
 	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
 	// PacketBytes is the UDP payload of a udp or pps test; 0 in a udp test is
-	// what fits the path's MTU, and 1472 at most where a rate is asked for.
+	// what fits the path's MTU, and 1472 at most where a rate or LossBound is asked for.
 	PacketBytes int `json:"packet_bytes,omitempty"`
 	// GSO has the kernel or the network interface cut a large buffer into the
 	// packets (UDP_SEGMENT), GRO has the receiving one join them (UDP_GRO).

@@ -354,15 +354,27 @@ func (s *packetSum) undamaged(receiver measurement.End) {
 // errNothingSent is a test without packets.
 var errNothingSent = errors.New("no packet was sent in the measured time: the rate is too low for it, or the sending host too busy")
 
+// nothingArrived is why a test has no result all of whose packets were lost.
+type nothingArrived struct {
+	err           error
+	sent          int64   // packets
+	bitsPerSecond float64 // at which they were sent
+}
+
+func (e *nothingArrived) Error() string { return e.err.Error() }
+
+// Unwrap gives the reason.
+func (e *nothingArrived) Unwrap() error { return e.err }
+
 // possible says why there is no result, if there is none.
 func (s *packetSum) possible(req session.Request) error {
 	switch {
 	case s.sent == 0:
 		return &session.Error{Op: "send packets", Reason: session.Failed, Err: errNothingSent}
 	case s.everything == 0 && s.received == 0:
-		return &session.Error{Op: "receive packets", Reason: session.TimedOut, Err: fmt.Errorf(
+		return &nothingArrived{sent: int64(s.sent), bitsPerSecond: s.sentBits / float64(req.Spec.Duration), err: &session.Error{Op: "receive packets", Reason: session.TimedOut, Err: fmt.Errorf(
 			"none of %.0f packets of %d bytes arrived, although the first small one had: a firewall may drop UDP to %s, or the path silently drops larger packets (try a smaller packet_bytes)",
-			s.sent, s.size, req.Target)}
+			s.sent, s.size, req.Target)}}
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ const (
 	// several tries.
 	backOff      = 0.97
 	confirmTries = 3
+	// farBelow is by how much a rate is divided of which nothing arrived: it says that the
+	// path carries less, and not how much.
+	farBelow = 16
 )
 
 // rateSearch finds the highest rate of which no more than a bound is lost. It
@@ -42,6 +45,9 @@ type rateSearch struct {
 	unlimited      bool
 	// ended is what the step of the lowest rate that failed brought: it ended the search.
 	ended measurement.Outcome
+	// silent is why nothing arrived in a step; arrived says that something did in another.
+	silent  error
+	arrived bool
 }
 
 // next is the rate of the next step, 0 for as fast as the sender can.
@@ -56,6 +62,9 @@ func (s *rateSearch) next() float64 {
 		if got := s.steps[0].ReceivedBitsPerSecond; got > 0 && got < s.failed {
 			return got
 		}
+	}
+	if s.steps[len(s.steps)-1].Loss >= 1 {
+		return s.failed / farBelow
 	}
 	return s.failed / 2
 }
@@ -87,8 +96,14 @@ func searchLoss(ctx context.Context, req session.Request, progress func(measurem
 	}
 	deadline := time.Now().Add(req.Spec.Duration.Duration() - 2*share)
 	s := &rateSearch{bound: req.Spec.LossBound, most: req.Spec.RateBitsPerSecond}
+	try := func(rate float64, length time.Duration) (measurement.Outcome, measurement.LossStep, error) {
+		out, step, err := searchStep(ctx, req, rate, length, progress)
+		out, step, err = s.lostAll(out, step, err)
+		s.arrived = s.arrived || step.Loss < 1
+		return out, step, err
+	}
 	for done := false; !done && (len(s.steps) < 2 || time.Now().Before(deadline)); {
-		out, step, err := searchStep(ctx, req, s.next(), share, progress)
+		out, step, err := try(s.next(), share)
 		if err != nil {
 			return measurement.Outcome{}, err
 		}
@@ -96,9 +111,23 @@ func searchLoss(ctx context.Context, req session.Request, progress func(measurem
 			s.ended = out
 		}
 	}
-	return s.confirm(func(rate float64) (measurement.Outcome, measurement.LossStep, error) {
-		return searchStep(ctx, req, rate, 2*share, progress)
-	})
+	out, err := s.confirm(func(rate float64) (measurement.Outcome, measurement.LossStep, error) { return try(rate, 2*share) })
+	if err == nil && !s.arrived {
+		return measurement.Outcome{}, s.silent // it says more than that no rate was found
+	}
+	return out, err
+}
+
+// lostAll has a step in which nothing arrived be one that lost all: a path that is flooded may
+// carry less.
+func (s *rateSearch) lostAll(out measurement.Outcome, step measurement.LossStep, err error) (measurement.Outcome, measurement.LossStep, error) {
+	none, is := errors.AsType[*nothingArrived](err)
+	if !is {
+		return out, step, err
+	}
+	s.silent = err
+	out.Metrics = measurement.Metrics{"sent_bits_per_second": none.bitsPerSecond, "loss_fraction": 1}
+	return out, measurement.LossStep{OfferedBitsPerSecond: none.bitsPerSecond, Loss: 1, Packets: none.sent}, nil
 }
 
 // confirm measures at the rate that was found, and lower when too much is lost
@@ -155,7 +184,7 @@ func withDrops(drops, more []measurement.Drop) []measurement.Drop {
 // searchStep measures at one rate.
 func searchStep(ctx context.Context, req session.Request, rate float64, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, measurement.LossStep, error) {
 	spec := req.Spec
-	spec.LossBound, spec.RateBitsPerSecond = 0, rate
+	spec.RateBitsPerSecond = rate
 	spec.MaxWarmup = measurement.Seconds(stepWarmup * length.Seconds())
 	spec.Duration = measurement.SecondsOf(length) - spec.MaxWarmup
 	// A sub-test is bounded by itself, as the whole is: one that hangs ends.

@@ -2,6 +2,7 @@ package udp
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"testing"
@@ -11,12 +12,14 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// A path that carries a rate and drops the rest is found, whatever the rates.
+// A path that carries a rate and drops the rest is found, whatever the rates, and also if it
+// carries nothing while it is flooded.
 func TestRateSearchFindsTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := math.Pow(10, rapid.Float64Range(4, 11).Draw(t, "log capacity"))
 		fastest := capacity * rapid.Float64Range(0.5, 1000).Draw(t, "sender")
 		bound := rapid.SampledFrom([]float64{0.001, 0.01, 0.1}).Draw(t, "bound")
+		flooded := rapid.SampledFrom([]float64{2, 10, math.Inf(1)}).Draw(t, "flooded")
 		s := &rateSearch{bound: bound, most: rapid.SampledFrom([]float64{0, fastest}).Draw(t, "most")}
 		for done := false; !done; {
 			rate := s.next()
@@ -24,7 +27,15 @@ func TestRateSearchFindsTheRate(t *testing.T) {
 				rate = fastest
 			}
 			received := min(rate, capacity)
-			done = s.add(measurement.LossStep{OfferedBitsPerSecond: rate, ReceivedBitsPerSecond: received, Loss: 1 - received/rate})
+			step := measurement.LossStep{OfferedBitsPerSecond: rate, ReceivedBitsPerSecond: received, Loss: 1 - received/rate}
+			var err error
+			if rate > flooded*capacity {
+				_, step, err = s.lostAll(measurement.Outcome{}, measurement.LossStep{}, fmt.Errorf("step: %w", &nothingArrived{err: io.EOF, sent: 9, bitsPerSecond: rate}))
+			}
+			if err != nil || step.OfferedBitsPerSecond != rate {
+				t.Fatalf("a step at %g bit/s: %+v, %v", rate, step, err)
+			}
+			done = s.add(step)
 			if len(s.steps) > 40 {
 				t.Fatalf("no end: %+v", s.steps)
 			}

@@ -81,7 +81,8 @@ func newReceiver(control session.ControlConn, conn *sockets.Conn, spec measureme
 func (r *receiver) open(spec measurement.Spec) (err error) {
 	o := sockets.ReceiveOptions{Keep: datagram.DataBytes, Join: spec.GRO != measurement.Off}
 	size := float64(cmp.Or(spec.PacketBytes, datagram.UnknownMTU))
-	o.Stamps = spec.RateBitsPerSecond > 0 && spec.RateBitsPerSecond/8/size/float64(spec.Flows) <= stampedRate
+	// Not by the rates of the steps of a search, which has one way to measure.
+	o.Stamps = spec.LossBound == 0 && spec.RateBitsPerSecond > 0 && spec.RateBitsPerSecond/8/size/float64(spec.Flows) <= stampedRate
 	if spec.CopyPayload {
 		o.Keep = 0
 	}

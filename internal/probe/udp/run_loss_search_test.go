@@ -27,6 +27,26 @@ func TestRunLossSearch(t *testing.T) {
 	}
 }
 
+// A search that no path bounds is measured as one that ends at a low rate: with the same packets,
+// which are sent and received in the same way.
+func TestSearchesAreMeasuredInOneWay(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	var ways []string
+	for _, rate := range []float64{0, 2e6} {
+		spec := measurement.Spec{Kind: measurement.UDP, Duration: 0.6, LossBound: 0.5, RateBitsPerSecond: rate}
+		out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
+		testutil.OK(t, err)
+		way := ""
+		for _, key := range append(measurement.Instrument(), "packet_bytes") {
+			way += key + " " + out.Effective[key] + "; "
+		}
+		ways = append(ways, way)
+	}
+	if ways[0] != ways[1] {
+		t.Errorf("%s\n%s", ways[0], ways[1])
+	}
+}
+
 // Who watches a search sees one test, whose time goes on from step to step.
 func TestProgressOfALossSearch(t *testing.T) {
 	target := servertest.Serve(t, probe.ServerOptions{})

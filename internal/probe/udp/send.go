@@ -70,6 +70,10 @@ type sender struct {
 // ethernetBytes is the UDP payload of the largest packet of IPv4 in a frame of Ethernet.
 const ethernetBytes = 1472
 
+// atRates says that a rate bounds the test, or that of each step of a search: a search is measured
+// in one way, whether a path bounds its rate or not.
+func atRates(spec measurement.Spec) bool { return spec.RateBitsPerSecond > 0 || spec.LossBound > 0 }
+
 // newSender prepares the socket as the spec asks.
 func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement.Spec, cookie []byte, pages *packetPages) (*sender, error) {
 	s := &sender{
@@ -79,7 +83,7 @@ func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement
 	}
 	room := datagram.LargestPayload(conn)
 	switch {
-	case s.size == 0 && spec.RateBitsPerSecond > 0:
+	case s.size == 0 && atRates(spec):
 		// On loopback, a rate in packets of 64 KB would be few of them.
 		s.size = min(room, ethernetBytes)
 	case s.size == 0:
@@ -146,7 +150,7 @@ func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages)
 	s.effective["send_method"] = measurement.SentCopy
 	most, asked := s.out.Most(), spec.SendMethod == measurement.SendZerocopy
 	// At a rate, buffers are not full; copying small ones takes less time.
-	useful := s.out.Segments() && spec.RateBitsPerSecond == 0 && most*s.size >= leastReferenced
+	useful := s.out.Segments() && !atRates(spec) && most*s.size >= leastReferenced
 	switch {
 	case spec.SendMethod == measurement.SendCopy, !asked && !useful:
 		return nil
