@@ -148,9 +148,15 @@ const (
 
 // PathError is what a router, or this host, said of a packet that was too big for it.
 type PathError struct {
+	// Type and Code are those of the ICMP message, of ICMPv6 with V6.
+	V6         bool
+	Type, Code uint8
+
 	From string // address of the router
 	MTU  int    // bytes that it can forward
 	// Own says that it was this host: that is the MTU of the interface that the packet was to
 	// leave by.
 	Own bool
+	// tooBig says that it is about the size of a packet.
+	tooBig bool
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -95,18 +96,38 @@ func (c *Conn) SetReadTick(d time.Duration) error {
 	return c.ask(func() error { return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait) })
 }
 
-// QueuePathErrors has the kernel keep what routers answer to packets that are
-// too big for them, and what it says itself, for PathErrors (IP_RECVERR, ip(7)).
-func (c *Conn) QueuePathErrors() error {
+// QueuePathErrors has the kernel keep what hosts and routers answer to packets (ICMP), and what
+// it says itself, for PathErrors or Rejection (IP_RECVERR, ip(7)), or no longer.
+func (c *Conn) QueuePathErrors(keep bool) error {
+	on := 0
+	if keep {
+		on = 1
+	}
 	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
 	if c.overIPv6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
 	}
-	return c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, 1) })
+	return c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, on) })
 }
 
-// PathErrors takes what routers have answered, and this host said, since it was last called.
+// PathErrors takes what routers have answered, and this host said, of packets that are too big
+// for them since it or Rejection was last called.
 func (c *Conn) PathErrors() []PathError {
+	return slices.DeleteFunc(c.queuedErrors(), func(e PathError) bool { return !e.tooBig })
+}
+
+// Rejection takes what hosts and routers have answered since it or PathErrors was last called,
+// and has the last that was not about the size of a packet.
+func (c *Conn) Rejection() (last PathError, found bool) {
+	for _, e := range c.queuedErrors() {
+		if !e.tooBig && !e.Own {
+			last, found = e, true
+		}
+	}
+	return last, found
+}
+
+func (c *Conn) queuedErrors() []PathError {
 	var out []PathError
 	for range 256 { // whatever comes meanwhile is for the next call
 		var p, oob [512]byte
@@ -142,10 +163,13 @@ func parsePathError(control []byte) (PathError, bool) {
 		errno := syscall.Errno(binary.NativeEndian.Uint32(m.Data))
 		origin := m.Data[4]
 		own := origin == unix.SO_EE_ORIGIN_LOCAL
-		if errno != unix.EMSGSIZE || !own && origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
+		if !own && origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
 			continue
 		}
-		e := PathError{MTU: int(binary.NativeEndian.Uint32(m.Data[8:])), Own: own}
+		e := PathError{
+			tooBig: errno == unix.EMSGSIZE, Own: own, V6: origin == unix.SO_EE_ORIGIN_ICMP6, Type: m.Data[5], Code: m.Data[6],
+			MTU: int(binary.NativeEndian.Uint32(m.Data[8:])),
+		}
 		switch from := m.Data[size:]; {
 		case own:
 		case is4 && len(from) >= unix.SizeofSockaddrInet4:

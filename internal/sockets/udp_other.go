@@ -141,10 +141,13 @@ func (c *Conn) SetReadTick(d time.Duration) error {
 }
 
 // QueuePathErrors is not supported here.
-func (c *Conn) QueuePathErrors() error { return ErrUnsupported }
+func (c *Conn) QueuePathErrors(bool) error { return ErrUnsupported }
 
 // PathErrors is nothing here.
 func (c *Conn) PathErrors() []PathError { return nil }
+
+// Rejection is nothing here.
+func (c *Conn) Rejection() (last PathError, found bool) { return }
 
 func packetError(err error) error {
 	switch {

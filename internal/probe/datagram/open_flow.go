@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/icmp/wire"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -175,14 +177,33 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
 		return fail(err)
 	}
+	// What is answered to the first packets says more than that they did not arrive.
+	if err := conn.QueuePathErrors(true); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
+		return fail(err)
+	}
 	w := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(helloTimeout)}
+	var rejection sockets.PathError
+	var rejected bool
+	var unsent error // why the last of them did not leave
 	for tries := 0; !w.Readable(); tries++ {
 		if ctx.Err() != nil {
 			return fail(ctx.Err())
 		}
+		if r, found := conn.Rejection(); found {
+			rejection, rejected = r, true
+		}
 		if w.Late() {
-			return fail(&session.Error{Op: "reach the server over UDP", Reason: session.TimedOut,
-				Err: fmt.Errorf("none of %d packets got there, while TCP did: a firewall may drop UDP to %s%s", tries, req.Target, fixedPort(req, l.Ready))})
+			e := &session.Error{Op: "reach the server over UDP", Reason: session.TimedOut}
+			switch none := fmt.Sprintf("none of %d packets got there, while TCP did", tries); {
+			case errors.Is(unsent, syscall.EPERM):
+				e.Reason, e.Err = session.Local, fmt.Errorf("this host lets no UDP packets to %s out (%w): its own firewall drops them", req.Target, unsent)
+			case rejected:
+				e.Err = fmt.Errorf("%s: %s answered: %s (ICMP): UDP to %s is rejected there%s", none, rejection.From,
+					wire.Describe(rejection.V6, rejection.Type, rejection.Code), req.Target, fixedPort(req, l.Ready))
+			default:
+				e.Err = fmt.Errorf("%s: a firewall may drop UDP to %s%s", none, req.Target, fixedPort(req, l.Ready))
+			}
+			return fail(e)
 		}
 		length := HeaderBytes
 		if tries%2 == 0 {
@@ -191,10 +212,13 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 		hello := make([]byte, length)
 		PutHeader(hello, l.Ready.Cookie, Hello)
 		binary.BigEndian.PutUint32(hello[SequenceOffset:], l.Ready.UDPFlow)
-		sendHello(conn, hello)
+		unsent = sendHello(conn, hello)
 		for next := time.Now().Add(helloEvery); !w.Readable() && time.Now().Before(next); {
 			thread.Sleep(pollEvery)
 		}
+	}
+	if err := conn.QueuePathErrors(false); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
+		return fail(err)
 	}
 	w.Deadline = time.Now().Add(session.HandshakeTimeout)
 	if err := protocol.Expect(&w, protocol.TypeReached, protocol.MaxControl, &reached); err != nil {
@@ -208,10 +232,12 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 // which was larger, is an error of the next write, and nothing leaves: without a second write
 // the smaller ones never would. Whatever that says, the next one may pass; if none does, time
 // is up.
-func sendHello(conn *sockets.Conn, hello []byte) {
-	if _, err := conn.Write(hello); err != nil {
-		_, _ = conn.Write(hello)
+func sendHello(conn *sockets.Conn, hello []byte) error {
+	_, err := conn.Write(hello)
+	if err != nil {
+		_, err = conn.Write(hello)
 	}
+	return err
 }
 
 // fixedPort is a further reason why UDP may not get through.

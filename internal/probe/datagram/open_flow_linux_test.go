@@ -21,7 +21,7 @@ func TestHelloAfterOneThatWasRejected(t *testing.T) {
 	far, err = net.ListenUDP("udp", address)
 	testutil.OK(t, err)
 	defer far.Close()
-	sendHello(conn, []byte("hello"))
+	testutil.OK(t, sendHello(conn, []byte("hello")))
 	b := make([]byte, 100)
 	testutil.OK(t, far.SetReadDeadline(time.Now().Add(10*time.Second))) // for one that never comes
 	if n, err := far.Read(b); string(b[:n]) != "hello" {

@@ -101,7 +101,7 @@ func Run(ctx context.Context, req session.Request, _ func(measurement.Progress))
 // run searches there, and then back within what passes there.
 func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.Outcome, error) {
 	out := measurement.Outcome{Metrics: measurement.Metrics{}, Effective: map[string]string{}}
-	unread := t.conn.QueuePathErrors()
+	unread := t.conn.QueuePathErrors(true)
 	if unread != nil {
 		out.Facts = append(out.Facts, fmt.Sprintf("answers of routers cannot be read: %v", unread))
 	}

@@ -29,7 +29,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 	}
 	conn.SetReceiveBuffer(0)
-	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(readTick)); err != nil {
+	if err := errors.Join(conn.QueuePathErrors(true), conn.SetReadTick(readTick)); err != nil {
 		return err
 	}
 	if _, err := w.ReadStart(planned(open.Test.Spec) + grace(open.Test.Spec)); err != nil {

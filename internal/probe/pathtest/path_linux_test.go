@@ -380,7 +380,9 @@ func TestUDPIsDropped(t *testing.T) {
 	for name, c := range map[string]struct{ rule, advice string }{
 		"all":          {"meta l4proto udp drop", "a firewall may drop UDP to"},
 		"large ones":   {"meta l4proto udp meta length > 500 drop", "try a smaller packet_bytes"},
-		"with a reset": {"meta l4proto udp reject", "a firewall may drop UDP to"},
+		"with a reset": {"meta l4proto udp reject", "answered: port unreachable (ICMP): UDP to"},
+		"prohibited":   {"meta l4proto udp reject with icmp type admin-prohibited", "answered: communication administratively prohibited (ICMP): UDP to"},
+		"no such host": {"meta l4proto udp reject with icmp type host-unreachable", "answered: host unreachable (ICMP): UDP to"},
 	} {
 		p.filter(t, "forward", c.rule)
 		if a := p.run(t, udp, false); a.Reason != probe.TimedOut || !strings.Contains(a.Error, c.advice) {
@@ -388,6 +390,15 @@ func TestUDPIsDropped(t *testing.T) {
 		}
 	}
 	p.filter(t, "forward", "accept")
+	own := "flush ruleset; add table inet t; add chain inet t c { type filter hook output priority 0; }; "
+	if out, err := p.Source().Output(t, "nft", own+"add rule inet t c meta l4proto udp drop"); err != nil {
+		t.Fatal(out)
+	}
+	if a := p.run(t, udp, false); a.Reason != probe.Local || !strings.Contains(a.Error, "its own firewall drops them") {
+		t.Errorf("own firewall: %s %s", a.Reason, a.Error)
+	}
+	_, err := p.Source().Output(t, "nft", own)
+	testutil.OK(t, err)
 	if a := p.run(t, udp, false); a.Error != "" || a.Metrics["goodput_bits_per_second"] <= 0 {
 		t.Errorf("after all that: %s %v", a.Error, a.Metrics)
 	}
