@@ -27,6 +27,9 @@ const (
 	loginTimeout = 20 * time.Second
 	// commandTimeout is how long the rest of a command may take to arrive.
 	commandTimeout = 10 * time.Second
+	// endingTimeout is how long after its transfer a session of a server that ends may
+	// take for its last reply.
+	endingTimeout = time.Second
 	// quietTimeout is how long a session may move no data, whatever it asks.
 	quietTimeout = 60 * time.Second
 	// maxReplyBytes bounds the lines of a reply together.

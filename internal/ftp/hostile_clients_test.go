@@ -154,6 +154,29 @@ func TestPassiveListenersAreClosed(t *testing.T) {
 	}
 }
 
+// A server that ends waits for transfers, and for no client that does nothing.
+func TestSessionsOfAServerThatEnds(t *testing.T) {
+	var s *Server
+	at := serveAt(t, "127.0.0.1:0", 30_000_000, nil, func(started *Server) { s = started })
+	idle, busy := call(t, at), call(t, at)
+	idle.logIn()
+	busy.logIn()
+	data := busy.data("RETR small.bin")
+	_, err := io.CopyN(io.Discard, data, 1000) // it is in progress
+	testutil.OK(t, err)
+	s.Drain()
+	if said := idle.rest(); !strings.Contains(said, "421 this server is ending") {
+		t.Errorf("without a transfer: %q", said)
+	}
+	if n, err := io.Copy(io.Discard, data); err != nil || n != 30_000_000-1000 {
+		t.Errorf("%d bytes more, %v", n, err)
+	}
+	testutil.OK(t, data.Close())
+	if said := busy.rest(); !strings.Contains(said, "226 ") || !strings.Contains(said, "421 this server is ending") {
+		t.Errorf("after its transfer: %q", said)
+	}
+}
+
 // A client that sends something now and then holds no session.
 func TestSlowClients(t *testing.T) {
 	short := func(s *Server) {

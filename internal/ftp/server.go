@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -118,8 +120,12 @@ type Server struct {
 	busy  sync.WaitGroup
 	moved atomic.Int64
 
+	// draining has sessions end that transfer nothing.
+	draining atomic.Bool
+
 	mu       sync.Mutex
 	sessions int
+	open     map[*session]struct{}
 	clients  map[netip.Prefix]int // sessions of each
 	closed   bool
 }
@@ -127,8 +133,8 @@ type Server struct {
 // NewServer takes the listener over.
 func NewServer(ln net.Listener, o ServerOptions) *Server {
 	s := &Server{
-		o: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), door: ln, done: make(chan struct{}), clients: map[netip.Prefix]int{},
-		bounds: bounds{login: loginTimeout, command: commandTimeout, quiet: quietTimeout, window: stallTimeout},
+		o: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), door: ln, done: make(chan struct{}), clients: map[netip.Prefix]int{}, open: map[*session]struct{}{},
+		bounds: bounds{login: loginTimeout, command: commandTimeout, quiet: quietTimeout, window: stallTimeout, ending: endingTimeout},
 	}
 	s.pool.keep(ln)
 	return s
@@ -172,6 +178,18 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.pool.close()
 	s.busy.Wait()
+}
+
+// Drain ends the sessions without a transfer in progress, and the others when theirs has ended;
+// the owner admits no more.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.mu.Lock()
+	open := slices.Collect(maps.Keys(s.open))
+	s.mu.Unlock()
+	for _, x := range open {
+		x.change(func() {})
+	}
 }
 
 // enter counts one more session or transfer, unless the server is closed.
@@ -257,6 +275,7 @@ func (s *Server) admit(c net.Conn) (*session, error) {
 	s.busy.Add(1)
 	x := newSession(c, s)
 	x.giveBack = giveBack
+	s.open[x] = struct{}{}
 	return x, nil
 }
 
@@ -265,6 +284,7 @@ func (s *Server) depart(x *session) {
 	_ = x.Close() // the library does not always
 	client := admission.Client(x.client)
 	s.mu.Lock()
+	delete(s.open, x)
 	s.sessions--
 	if s.clients[client]--; s.clients[client] == 0 {
 		delete(s.clients, client)

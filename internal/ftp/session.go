@@ -16,7 +16,7 @@ import (
 )
 
 // bounds are those in time of a server's sessions.
-type bounds struct{ login, command, quiet, window time.Duration }
+type bounds struct{ login, command, quiet, window, ending time.Duration }
 
 // session is a client's control connection at the server, and owns what belongs to
 // it: a listener and a data connection at most. One timer bounds it, whatever the
@@ -37,6 +37,7 @@ type session struct {
 	ends     time.Time
 	login    time.Time // by then; zero when it is done
 	quiet    time.Time // until then without a transfer
+	idle     time.Time // since then without a transfer
 	rest     time.Time // of a command that has begun, by then; zero when none has
 	partial  bool      // a command has begun
 	passive  io.Closer // the listener that was asked for last
@@ -69,6 +70,9 @@ func (x *session) bound() (time.Time, string) {
 		if t.Before(at) {
 			at, why = t, reason
 		}
+	}
+	if x.s.draining.Load() && x.transfer == nil {
+		earlier(x.idle.Add(x.s.bounds.ending), "this server is ending")
 	}
 	if !x.rest.IsZero() {
 		earlier(x.rest, fmt.Sprintf("a command must be complete within %v", x.s.bounds.command))
@@ -126,7 +130,7 @@ func sayGoodbye(c net.Conn, why string) {
 
 // loggedIn begins the time in which there must be a transfer.
 func (x *session) loggedIn() {
-	x.change(func() { x.login, x.quiet = time.Time{}, time.Now().Add(x.s.bounds.quiet) })
+	x.change(func() { x.login, x.idle, x.quiet = time.Time{}, time.Now(), time.Now().Add(x.s.bounds.quiet) })
 }
 
 // began has a transfer in progress.
@@ -135,7 +139,7 @@ func (x *session) began(h *handle) { x.change(func() { x.transfer = h }) }
 // ended has none. One that moved nothing was none.
 func (x *session) ended(moved int64) {
 	x.change(func() {
-		x.transfer = nil
+		x.transfer, x.idle = nil, time.Now()
 		if moved > 0 {
 			x.quiet = time.Now().Add(x.s.bounds.quiet)
 		}

@@ -189,7 +189,11 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 	})
 	defer endWith(ctx, stop, func() <-chan struct{} {
 		fmt.Fprintf(lines, "ending: no new tests; %s in progress (a second signal ends at once)\n", quantity.Count(int(server.Stats().Used[admission.Tests]), "test"))
-		return server.Drain()
+		drained := server.Drain()
+		if files != nil { // whose sessions outlive their transfers
+			files.Drain()
+		}
+		return drained
 	})()
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
