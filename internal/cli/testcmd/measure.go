@@ -205,7 +205,7 @@ func (r *hostRun) part(p direct.Part) {
 		r.summary.Row(r.current().Title, "live: what the receiving kernel acknowledged")
 		r.told = true
 	}
-	r.summary.Below(summary.Interval(p.From, p.To, float64(p.Bytes)))
+	r.summary.Part(p.From, p.To, float64(p.Bytes))
 }
 
 // event shows and keeps a step.

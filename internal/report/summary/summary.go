@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -330,6 +331,9 @@ func intervals(b measurement.Bins, of, from, to measurement.Seconds) []string {
 	at := func(s measurement.Seconds) int { return min(max(int(s/b.Width+0.5), 0), len(b.Bytes)) }
 	each, first, last := max(1, int(of/b.Width+0.5)), at(from), at(to)
 	var out []string
+	if shown := b.Width * measurement.Seconds(each); math.Abs(float64(shown/of-1)) > 0.01 {
+		out = append(out, fmt.Sprintf("intervals of %s, not %s: the receiver counted in steps of %s", words.Time(shown), words.Time(of), words.Time(b.Width)))
+	}
 	for i := 0; i < len(b.Bytes); {
 		end, mark := len(b.Bytes), "   (after the measured time)"
 		switch {
@@ -343,16 +347,22 @@ func intervals(b measurement.Bins, of, from, to measurement.Seconds) []string {
 		for _, v := range b.Bytes[i : i+n] {
 			sum += v
 		}
-		out = append(out, Interval((b.Width*measurement.Seconds(i)).Duration(), (b.Width*measurement.Seconds(i+n)).Duration(), sum)+mark)
+		out = append(out, interval(max(of, b.Width), (b.Width*measurement.Seconds(i)).Duration(), (b.Width*measurement.Seconds(i+n)).Duration(), sum)+mark)
 		i += n
 	}
 	return out
 }
 
-// Interval is a line about the bytes of a part of a test. Its times differ where it is short, too.
-func Interval(from, to time.Duration, bytes float64) string {
+// Part adds a line about the bytes of a part of a test that goes on.
+func (s *Summary) Part(from, to time.Duration, bytes float64) {
+	s.Below(interval(s.o.BinsOf, from, to, bytes))
+}
+
+// interval is a line about the bytes of a part of a test, of those of so many seconds. Its times
+// differ where these are short, or it is.
+func interval(of measurement.Seconds, from, to time.Duration, bytes float64) string {
 	decimals := 2
-	if to-from < 9*time.Millisecond {
+	if of < 0.01 || to-from < 9*time.Millisecond {
 		decimals = 4
 	}
 	return fmt.Sprintf("%6.*f–%.*f s   %s", decimals, from.Seconds(), decimals, to.Seconds(), words.Rate(bytes*8/(to-from).Seconds()))

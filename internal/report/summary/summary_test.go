@@ -184,16 +184,32 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
+// Intervals that are not those that were asked for say so.
+func TestIntervalsOfWholeBins(t *testing.T) {
+	bins := measurement.Bins{Width: 0.01, Bytes: make([]float64, 10)}
+	for of, want := range map[measurement.Seconds]string{
+		0.003: "intervals of 10.0 ms, not 3.00 ms: the receiver counted in steps of 10.0 ms",
+		0.025: "intervals of 30.0 ms, not 25.0 ms: the receiver counted in steps of 10.0 ms",
+		0.02:  "  0.00–0.02 s   0 bit/s",
+	} {
+		if got := strings.ReplaceAll(intervals(bins, of, 0, 0.1)[0], words.NBSP, " "); got != want {
+			t.Errorf("of %v s: %q, want %q", of, got, want)
+		}
+	}
+}
+
 // Live intervals may be shorter than the bins of a report.
 func TestShortIntervals(t *testing.T) {
 	for _, c := range []struct {
+		of       measurement.Seconds
 		from, to time.Duration
 		want     string
 	}{
-		{50 * time.Millisecond, 100 * time.Millisecond, "  0.05–0.10 s   160\u00a0kbit/s"},
-		{8 * time.Millisecond, 12 * time.Millisecond, "0.0080–0.0120 s   2.00\u00a0Mbit/s"},
+		{0.05, 50 * time.Millisecond, 100 * time.Millisecond, "  0.05–0.10 s   160\u00a0kbit/s"},
+		{0.003, 150 * time.Millisecond, 166 * time.Millisecond, "0.1500–0.1660 s   500\u00a0kbit/s"}, // a late one
+		{0.05, 8 * time.Millisecond, 12 * time.Millisecond, "0.0080–0.0120 s   2.00\u00a0Mbit/s"},
 	} {
-		if got := Interval(c.from, c.to, 1000); got != c.want {
+		if got := interval(c.of, c.from, c.to, 1000); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
