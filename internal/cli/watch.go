@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -244,7 +245,11 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", base.Shown(dir), base.Shown(printable.ShellWord(cmp.Or(f.out, head.Name))))
-	left, long := f.rounds, false
+	left, long, spent := f.rounds, false, false
+	moved := map[string]int64{} // by each test the last time
+	for _, r := range before {
+		maps.Copy(moved, r.Payload)
+	}
 	lines := base.NewLineWriter(s.Out) // a terminal that was stopped (Ctrl-S) stops no watch
 	defer lines.Close()
 	w := watch.New(watch.Options{
@@ -254,6 +259,11 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 			if e.Code == watch.RoundEnded {
 				if why := words.LongRound(*e.Of, f.every); why != "" && !long {
 					long = true
+					fmt.Fprintln(s.Err, "warning: "+why)
+				}
+				maps.Copy(moved, e.Of.Payload)
+				if why := words.SpentBudget(*e.Of, moved, budget); why != "" && !spent {
+					spent = true
 					fmt.Fprintln(s.Err, "warning: "+why)
 				}
 				if left--; left == 0 {

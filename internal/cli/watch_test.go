@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -122,6 +123,26 @@ func TestDamagedWatch(t *testing.T) {
 	testutil.OK(t, json.Unmarshal([]byte(out), &rounds))
 	if len(rounds) != 3 || rounds[2].Number != 4 || !strings.Contains(problems, says) {
 		t.Errorf("%+v, %s", rounds, problems)
+	}
+}
+
+// A watch whose budget leaves nothing to be measured says so, and for how long.
+func TestAWatchWithoutABudgetLeft(t *testing.T) {
+	dir := t.TempDir()
+	watched := func() (int, string, string) {
+		return command(t, "watch", "127.0.0.1:1", "--only", "tcp", "--every", "1", "--jitter", "0", "--rounds", "2", "-o", dir)
+	}
+	const says = "measured nothing: send moved 1.00 GB the last time, which --budget allows again in about 3 days"
+	if status, out, problems := watched(); status != base.ExitDone || strings.Contains(problems, "measured nothing") {
+		t.Errorf("before: status %d: %s%s", status, out, problems)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.WatchFileName))
+	testutil.OK(t, err)
+	now := time.Now().UTC().Format(time.RFC3339)
+	_, err = db.Exec(`UPDATE round SET json = '{"round":2,"start":"` + now + `","payload_bytes":{"send":1000000000,"receive":2000000000},"budget_left_bytes":-1500000000}' WHERE number = 2`)
+	testutil.OK(t, errors.Join(err, db.Close()))
+	if status, out, problems := watched(); status != base.ExitDone || strings.Count(problems, says) != 1 {
+		t.Errorf("status %d: %s%s", status, out, problems)
 	}
 }
 

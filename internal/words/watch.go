@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -202,6 +203,23 @@ func LongRound(r watch.Round, every time.Duration) string {
 	}
 	return fmt.Sprintf("round %d took %s, longer than --every %s: while rounds take so long, one begins every %s, and levels are learned as many times later",
 		r.Number, Time(r.Elapsed), quantity.FormatDuration(every), quantity.FormatDuration((took + every - 1).Truncate(every)))
+}
+
+// SpentBudget says of a round that did nothing, since the budget did not suffice, when it will, and
+// nothing of another. Moved is what each test moved the last time, in bytes, and budget is that of a
+// day.
+func SpentBudget(r watch.Round, moved map[string]int64, budget int64) string {
+	if len(r.Skipped) == 0 || len(r.Points)+len(r.Failed)+len(r.Worked) > 0 {
+		return ""
+	}
+	least := slices.MinFunc(r.Skipped, func(a, b string) int { return cmp.Compare(moved[a], moved[b]) })
+	days := max(float64(moved[least])-r.Left, 0) / float64(budget)
+	wait := quantity.Count(int(math.Ceil(days)), "day")
+	if days < 2 {
+		wait = quantity.Count(int(math.Ceil(24*days)), "hour")
+	}
+	return fmt.Sprintf("round %d measured nothing: %s moved %s the last time, which --budget allows again in about %s; start the watch again with a larger --budget, or with 0 for no limit",
+		r.Number, least, quantity.Format(float64(moved[least]), measurement.Bytes), wait)
 }
 
 // WatchMoment is a time on a line of a watch, in local time with its zone.
