@@ -334,6 +334,9 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 		}, to.Name)
 	}
 	head.Rules.Series = watch.SeriesOf(tests)
+	for _, t := range tests {
+		head.Rules.Tests = append(head.Rules.Tests, t.Name)
+	}
 	base.SpareProcessor()
 	return f.measureHost(to, tests, probe.Run), tests, head, nil
 }

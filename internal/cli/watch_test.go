@@ -197,6 +197,13 @@ func TestWatchesThatCannotBe(t *testing.T) {
 			t.Errorf("%v: status %d, want %d; it says %s", c.words, status, c.status, problems)
 		}
 	}
+	for names, only := range map[string]string{"latency": "rr", "datagrams send receive": "udp,tcp"} {
+		f := watchFlags{only: strings.Split(only, ","), every: experimentEvery}
+		f.host.Port = 5201
+		if _, _, head, err := f.subject(base.Streams{}, "127.0.0.1"); err != nil || strings.Join(head.Rules.Tests, " ") != names || head.Rules.Series != 3 {
+			t.Errorf("%s: %+v, %v", only, head.Rules, err)
+		}
+	}
 	if status, _, problems := command(t, "watch", "127.0.0.1", "--rounds", "1", "--name", "../x"); status != base.ExitUsage || !strings.Contains(problems, "--name ../x: this is a folder") {
 		t.Errorf("status %d; it says %s", status, problems)
 	}

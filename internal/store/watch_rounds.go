@@ -65,6 +65,10 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 		return nil, head, err
 	}
 	there, err := w.head()
+	same := head.Rules
+	if there.Rules.Tests == nil { // begun by a hopbench that did not keep them
+		same.Tests = nil
+	}
 	switch {
 	case errors.Is(err, ErrNoWatch):
 		err = w.inTransaction(func(tx *sql.Tx) error {
@@ -83,7 +87,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 		return nil, head, fmt.Errorf("%s holds a watch of %s, not of %s; watch under another --name", dir, there.Target, head.Target)
 	case there.Subject != "" && there.Subject != head.Subject:
 		return nil, head, fmt.Errorf("%s holds a watch of %s as it was: paths, tests, blocks or the testbed have changed since, and its levels are of another measurement; put them back, or watch under another --name", dir, there.Target)
-	case !reflect.DeepEqual(there.Rules, head.Rules):
+	case !reflect.DeepEqual(there.Rules, same):
 		return nil, head, fmt.Errorf("%s holds a watch that began with other tests, --every, --matters or --false-alarms, by which it found changes; give the same, or watch under another --name", dir)
 	}
 	return w, there, nil

@@ -78,6 +78,28 @@ func TestAWatchIsOfOneProcessAndOneSubject(t *testing.T) {
 	if _, _, err := store.TakeUpWatch(dir, other); err == nil || !strings.Contains(err.Error(), "--every") {
 		t.Errorf("a watch with other rules: %v", err)
 	}
+	for _, c := range []struct {
+		began, now []string
+		refused    bool
+	}{
+		{[]string{"latency"}, []string{"latency"}, false},
+		{[]string{"latency"}, []string{"datagrams", "send", "receive"}, true}, // as many series
+		{nil, []string{"latency"}, false},                                     // begun by a hopbench that did not keep them
+	} {
+		dir, head := t.TempDir(), watchHead()
+		head.Rules.Tests = c.began
+		w, _, err := store.TakeUpWatch(dir, head)
+		testutil.OK(t, err)
+		testutil.OK(t, w.Close())
+		head.Rules.Tests = c.now
+		w, _, err = store.TakeUpWatch(dir, head)
+		if err == nil {
+			testutil.OK(t, w.Close())
+		}
+		if (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "began with other tests") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
 	later := watchHead()
 	later.Begun = time.Now()
 	w, head, err := store.TakeUpWatch(dir, later)

@@ -32,6 +32,9 @@ type Rules struct {
 	Every measurement.Seconds `json:"every_seconds"`
 	// Series is how many there are at most: they share the false alarms.
 	Series int `json:"series"`
+	// Tests are those of a host, by name; nil of an experiment, whose subject has them, and of
+	// older versions.
+	Tests []string `json:"tests,omitempty"`
 	// FalseAlarmsPerYear is how many all series together may bring.
 	FalseAlarmsPerYear float64 `json:"false_alarms_per_year"`
 	// Matters are the smallest effects that matter, by metric, over the default ones.
