@@ -118,11 +118,15 @@ func lacksAnswers(want testbed.Expectation, seen []measurement.TraceHop) bool {
 
 // fingerprints compares what every pair saw with the path that it should take,
 // below a tunnel, too: the result is the first that does not match, or else the
-// first. A hole shows no path.
+// first. A hole shows no path, unless all are holes: then those do whose traces came back.
 func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measurement.Outcome) measurement.Fingerprint {
 	var first *measurement.Fingerprint
+	some := false // are no holes
+	for k := range t.path.Pairs {
+		some = some || !t.hole(k)
+	}
 	for k, pair := range t.path.Pairs {
-		if t.hole(k) && len(t.path.Pairs) > 1 {
+		if t.hole(k) && len(t.path.Pairs) > 1 && (some || seen[k] == nil) {
 			continue
 		}
 		own := each[k]

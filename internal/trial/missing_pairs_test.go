@@ -261,6 +261,20 @@ func TestTheOnlyPair(t *testing.T) {
 	}
 }
 
+// Where no pair has a result since their ends died after the traces, it is not said that a trace
+// failed.
+func TestAllPairsLackAfterTheirTraces(t *testing.T) {
+	for fate, matches := range map[string]bool{goneMeanwhile: true, addressLost: true, goneBefore: false} {
+		synctest.Test(t, func(t *testing.T) {
+			d, err := Do(t.Context(), newCrowd([]string{goneBefore, fate}), Wanted{ID: "t", Path: "p", Spec: combineSpec}, nil)
+			says := words.Findings(d.Gate, false)
+			if err != nil || d.Fingerprint.Matches != matches || strings.Contains(says, "trace failed") == matches || !gate.NoResult(d.Gate) {
+				t.Errorf("%s: %v, %+v: %s", fate, err, d.Fingerprint, says)
+			}
+		})
+	}
+}
+
 // A pair that never gets ready holds up the others for as long as their servers wait, and
 // not for the time of the trial.
 func TestNobodyWaitsForAStraggler(t *testing.T) {
