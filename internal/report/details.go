@@ -205,6 +205,9 @@ func (l lostPackets) texts() []string {
 // their units; not those in names, such as r1.
 var numbers = regexp.MustCompile(`\b([0-9]+([.,][0-9]+)*(e[+-][0-9]+)?([ \x{a0}]?([kMGT]?(B|bit/s)|ns|µs|ms|s|m|h))?)+\b`)
 
+// plurals are what numbers are of: 1 request, 2 requests.
+var plurals = regexp.MustCompile(`(\b0[ \x{a0}]\pL+)s\b`)
+
 // factTexts are the facts of all trials, the most frequent of each test first.
 func (m *Model) factTexts() []string {
 	var out []string
@@ -237,7 +240,7 @@ func (m *Model) countFacts(of func(*measurement.Trial) bool, cut func(string) st
 		trials++
 		for _, text := range slices.Compact(slices.Sorted(slices.Values(typeset.Lines(trial.Facts)))) {
 			text = cut(text)
-			like := numbers.ReplaceAllString(text, "0")
+			like := plurals.ReplaceAllString(numbers.ReplaceAllString(text, "0"), "$1")
 			k := ofText[like]
 			if k == nil {
 				k = &kind{texts: map[string]int{}}
