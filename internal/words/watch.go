@@ -119,6 +119,11 @@ func watchFailure(f *watch.Failure) string {
 	return Findings(measurement.Gate{Findings: f.Findings}, true)
 }
 
+// answered says of what a test failed that something answered: it has another token, or is no server.
+func answered(f measurement.Finding) bool {
+	return f.Failure == "unauthorized" || f.Failure == "protocol"
+}
+
 // WatchEvent is what a watch announces, in a line without its time.
 func WatchEvent(e watch.Event) string {
 	switch e.Code {
@@ -145,6 +150,9 @@ func WatchEvent(e watch.Event) string {
 	case watch.OutageBegan:
 		if e.Failure != nil && e.Failure.Test == "" {
 			return "OUTAGE: the round could not be measured: " + watchFailure(e.Failure)
+		}
+		if e.Failure != nil && slices.ContainsFunc(e.Failure.Findings, answered) {
+			return "OUTAGE: the other end answers, and cannot be used: " + watchFailure(e.Failure)
 		}
 		return "OUTAGE: the other end is unreachable: " + watchFailure(e.Failure)
 	case watch.OutageEnded:

@@ -39,6 +39,8 @@ func TestWatchWords(t *testing.T) {
 		{WatchEvent(watch.Event{Code: watch.RoundEnded, Of: &watch.Round{Number: 4, Points: []watch.Point{{Series: watchedRTT, Value: 1e-3}}}}), "round 4: RTT p50 of latency 1.00 ms"},
 		{WatchEvent(watch.Event{Code: watch.RoundEnded, Of: &watch.Round{Number: 5}}), "round 5: nothing"},
 		{WatchEvent(watch.Event{Code: watch.RoundEnded, Of: &watch.Round{Number: 6, Outage: true, Failed: []watch.Failure{{Error: "no such host"}}}}), "round 6: could not be measured: no such host"},
+		{WatchEvent(watch.Event{Code: watch.OutageBegan, Failure: &watch.Failure{Test: "latency", Findings: []measurement.Finding{{Code: measurement.FoundText, Text: "the tokens differ", Fatal: true, Failure: "unauthorized"}}}}), "OUTAGE: the other end answers, and cannot be used: the tokens differ"},
+		{WatchEvent(watch.Event{Code: watch.OutageBegan, Failure: &watch.Failure{Test: "latency", Findings: []measurement.Finding{{Code: measurement.FoundText, Text: "no route", Fatal: true, Failure: "unreachable"}}}}), "OUTAGE: the other end is unreachable: no route"},
 		{WatchEvent(watch.Event{Code: watch.RouteChanged, Was: []string{"10.0.0.1", ""}, Route: []string{}}), "CHANGED route: 10.0.0.1 * → no hops"},
 		{SmallestChanges(watchedRTT, watch.Limits{Level: 1e-3, SmallestDrop: 2e-4, SmallestRise: 3e-4}), "−20 %, +30 %"},
 		{SmallestChanges(watchedRTT, watch.Limits{Level: 1e-3, SmallestDrop: 2e-3, SmallestRise: 3e-3, Block: 96, BlockDrop: 5e-5, BlockRise: 6e-5}), "+300 %; in medians of 96: −5.0 %, +6.0 %"},
