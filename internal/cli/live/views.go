@@ -78,7 +78,7 @@ func (f Flags) Open(ctx context.Context, s *base.Streams, json bool) (_ *Views, 
 		if err != nil {
 			return nil, fmt.Errorf("--events: %w", err)
 		}
-		v.write(ctx, file, func() error {
+		v.write(ctx, &anew{File: file, begun: f.Resumed}, func() error {
 			// A pipe that nobody reads must not hold up the end; a file has no deadline, and needs none.
 			_ = file.SetWriteDeadline(time.Now().Add(drainTime))
 			return nil
@@ -105,7 +105,7 @@ func (f Flags) Open(ctx context.Context, s *base.Streams, json bool) (_ *Views, 
 // file opens the file of events.
 func (f Flags) file() (*os.File, error) {
 	if info, err := os.Stat(f.events); !f.Resumed || err != nil || !info.Mode().IsRegular() {
-		return os.Create(f.events)
+		return os.OpenFile(f.events, os.O_RDWR|os.O_CREATE, 0o666)
 	}
 	file, err := os.OpenFile(f.events, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
@@ -115,6 +115,25 @@ func (f Flags) file() (*os.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// anew is a file that is emptied when something is written to it: a command with a mistake
+// leaves the events of the run before.
+type anew struct {
+	*os.File
+	begun bool
+}
+
+func (a *anew) Write(p []byte) (int, error) {
+	if !a.begun {
+		a.begun = true
+		if info, err := a.Stat(); err == nil && info.Mode().IsRegular() {
+			if err := a.Truncate(0); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return a.File.Write(p)
 }
 
 // drainTime is how long a pipe may take to read the last events.

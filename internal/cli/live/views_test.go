@@ -69,6 +69,22 @@ func TestEventsOfAResumedRun(t *testing.T) {
 	}
 }
 
+// Views of a run that has nothing to tell, for a mistake on its command line, leave what is there.
+func TestEventsOfNoRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events")
+	testutil.OK(t, os.WriteFile(file, []byte("kept\n"), 0o600))
+	v, err := Flags{events: file}.Open(t.Context(), &base.Streams{}, true)
+	testutil.OK(t, err)
+	testutil.OK(t, v.Close())
+	if text, err := os.ReadFile(file); err != nil || string(text) != "kept\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	testutil.OK(t, opened(t, Flags{events: file}, &base.Streams{}, true))
+	if text, err := os.ReadFile(file); err != nil || !json.Valid(text) {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // What cannot be had is said before anything is measured.
 func TestViewsThatCannotBe(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
