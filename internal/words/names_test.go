@@ -208,6 +208,20 @@ func TestAdviceOfCauses(t *testing.T) {
 	}
 }
 
+// Of a path that broke all trials nothing came, but its loss is not nothing.
+func TestLevelOfAllBroken(t *testing.T) {
+	for metric, want := range map[string]string{
+		"goodput_bits_per_second": "p: costs goodput, t beyond any bound (1.00 bit/s → nothing)",
+		"loss_fraction":           "p: costs loss, t beyond any bound (100 % → no value)",
+		"rtt_p50_seconds":         "p: costs RTT p50, t beyond any bound (1.00 s → no value)",
+	} {
+		e := result.Effect{Path: "p", Baseline: "b", Test: "t", Metric: metric, N: 6, Broken: 6, ReferenceMedian: 1, Verdict: result.Costs, EstimateUnbounded: true}
+		if got := plain((Names{}).claim(e, (Names{}).Subject(e), (Names{}).measured(e))); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // Longer trials count more segments or packets, but the steps of a clock stay as large.
 func TestAdviceWhereTrialsHideAnEffect(t *testing.T) {
 	for metric, want := range map[string]string{

@@ -178,6 +178,9 @@ func (n Names) claim(e result.Effect, subject, what string) string {
 	metric := measurement.MetricOf(e.Metric)
 	median := func(v float64, broken int) string {
 		if e.Unmeasured(v, broken, e.N) {
+			if !metric.HigherIsBetter { // no loss would be a good one
+				return "no value"
+			}
 			return "nothing"
 		}
 		return Value(v, metric.Unit)
