@@ -97,7 +97,7 @@ func Clocks(c event.ClockSpread) string {
 
 // lostEvents says that a view could not keep up.
 func lostEvents(n int64) string {
-	return quantity.Count(int(n), "event") + " came too fast for this view and are missing here; the run has all of them"
+	return quantity.Count(int(n), "event") + " came too fast for this view and " + agree(int(n), "is", "are") + " missing here; the run has all of them"
 }
 
 // StoreLag says that samples of a fleet wait for the coordinator's disk.

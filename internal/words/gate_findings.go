@@ -3,6 +3,7 @@ package words
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -59,26 +60,26 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		if f.Of > 0 {
 			return fmt.Sprintf("only %d of %d packets arrived, too few for a rate (at least %d)", f.Count, f.Of, f.Needed)
 		}
-		return fmt.Sprintf("%d packets in the measured time are too few for a loss rate (at least %d)", f.Count, f.Needed)
+		return fmt.Sprintf("%s in the measured time %s too few for a loss rate (at least %d)", quantity.Count(f.Count, "packet"), agree(f.Count, "is", "are"), f.Needed)
 	},
 	measurement.FoundAboveLossBound: func(f finding) string {
 		return fmt.Sprintf("none of %s lost at most %s", quantity.Count(f.Count, "rate"), quantity.Format(f.LossBound, measurement.Fraction))
 	},
 	measurement.FoundFewAnswers: func(f finding) string {
-		text := part(f) + fmt.Sprintf("%d answers are too few for a median (at least %d)", f.Count, f.Needed)
+		text := part(f) + fmt.Sprintf("%s %s too few for a median (at least %d)", quantity.Count(f.Count, "answer"), agree(f.Count, "is", "are"), f.Needed)
 		if f.Of > 0 {
-			text += fmt.Sprintf("; %d of %d requests were lost, and the test waited for each: use a shorter timeout, or requests_per_second, to get more", f.Of-f.Count, f.Of)
+			text += fmt.Sprintf("; %d of %s %s lost, and the test waited for each: use a shorter timeout, or requests_per_second, to get more", f.Of-f.Count, quantity.Count(f.Of, "request"), agree(f.Of-f.Count, "was", "were"))
 		}
 		return text
 	},
 	measurement.FoundUnanswered: func(f finding) string {
-		return part(f) + fmt.Sprintf("%d of %d requests had no answer, so there is no median", f.Count, f.Of)
+		return part(f) + fmt.Sprintf("%d of %s had no answer, so there is no median", f.Count, quantity.Count(f.Of, "request"))
 	},
 	measurement.FoundImpossibleTimes: func(f finding) string {
 		return part(f) + fmt.Sprintf("a smallest round trip of %v s and a largest of %v s cannot both be true", f.Min, f.Max)
 	},
 	measurement.FoundFailedConnections: func(f finding) string {
-		return fmt.Sprintf("%d of %d connections failed", f.Count, f.Of)
+		return fmt.Sprintf("%d of %s failed", f.Count, quantity.Count(f.Of, "connection"))
 	},
 	measurement.FoundShortTransfer: func(f finding) string {
 		return fmt.Sprintf("the transfer took only %.3g s, and TCP needs much of that to find the path's rate; use a larger file", float64(f.Measured))
@@ -313,7 +314,7 @@ func dropped(f finding) string {
 	if f.Count > 1 {
 		places[len(places)-1] += fmt.Sprintf("; each may be of up to %d that were joined", f.Count)
 	}
-	return fmt.Sprintf("the hosts themselves dropped %.0f packets (%s)", f.Dropped, strings.Join(places, ", "))
+	return fmt.Sprintf("the hosts themselves dropped %s (%s)", quantity.Count(int(math.Round(f.Dropped)), "packet"), strings.Join(places, ", "))
 }
 
 // DropPlace is where an end lost packets.

@@ -222,6 +222,28 @@ func TestLevelOfAllBroken(t *testing.T) {
 	}
 }
 
+// One of something is not several.
+func TestOneOfSomething(t *testing.T) {
+	of := func(code measurement.FindingCode) string {
+		return Finding(measurement.Finding{Code: code, Count: 1, Of: 1, Dropped: 1, Needed: 10})
+	}
+	few := Finding(measurement.Finding{Code: measurement.FoundFewPackets, Count: 1, Needed: 100})
+	for got, want := range map[string]string{
+		few:                                    "1 packet in the measured time is too few for a loss rate (at least 100)",
+		of(measurement.FoundFewAnswers):        "1 answer is too few for a median (at least 10); 0 of 1 request",
+		of(measurement.FoundUnanswered):        "1 of 1 request had no answer, so there is no median",
+		of(measurement.FoundFailedConnections): "1 of 1 connection failed",
+		of(measurement.FoundDropsOfAll):        "the hosts themselves dropped 1 packet (",
+		(Names{}).Note(result.Note{Code: result.NoteNotFinite, Count: 1}):                                                                       "1 value of this run was not a finite number and is left out.",
+		(Names{}).Note(result.Note{Code: result.NoteLostBlocks, Path: "p", Baseline: "b", Test: "t", Count: 1, Of: 6, Metric: "loss_fraction"}): "p, t: 1 of 6 blocks lacks loss on p or b and does not count.",
+		lostEvents(1): "1 event came too fast for this view and is missing here; the run has all of them",
+	} {
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // Longer trials count more segments or packets, but the steps of a clock stay as large.
 func TestAdviceWhereTrialsHideAnEffect(t *testing.T) {
 	for metric, want := range map[string]string{

@@ -28,7 +28,7 @@ type note struct {
 var notes = map[result.NoteCode]note{
 	result.NoteText: {say: func(_ Names, x result.Note) string { return x.Text }},
 	result.NoteNotFinite: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("%d values of this run were not finite numbers and are left out.", x.Count)
+		return fmt.Sprintf("%s of this run %s left out.", quantity.Count(x.Count, "value"), agree(x.Count, "was not a finite number and is", "were not finite numbers and are"))
 	}},
 	result.NoteExcludedTrials: {say: func(_ Names, x result.Note) string {
 		return excluded(x, "excluded by a gate")
@@ -52,8 +52,8 @@ var notes = map[result.NoteCode]note{
 			if x.Against != nil {
 				subject, on = n.ofNote(x), "one of these paths"
 			}
-			return fmt.Sprintf("%s, %s: %d of %s lack %s on %s and do not count.", subject, n.Test(x.Test), x.Count, quantity.Count(x.Of, "block"),
-				measurement.MetricOf(x.Metric).Label, on)
+			return fmt.Sprintf("%s, %s: %d of %s %s %s on %s and %s not count.", subject, n.Test(x.Test), x.Count, quantity.Count(x.Of, "block"), agree(x.Count, "lacks", "lack"),
+				measurement.MetricOf(x.Metric).Label, on, agree(x.Count, "does", "do"))
 		},
 		more: func(count int) string {
 			return quantity.Count(count, "more comparison") + " lost blocks in the same way."

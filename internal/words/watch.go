@@ -170,7 +170,7 @@ func WatchEvent(e watch.Event) string {
 	case watch.StoreFailed:
 		return "the store cannot be written, rounds wait in memory: " + e.Text
 	case watch.StoreWorks:
-		return fmt.Sprintf("the store can be written again; %s that waited are stored", quantity.Count(int(e.Rounds), "round"))
+		return fmt.Sprintf("the store can be written again; %s that waited %s stored", quantity.Count(int(e.Rounds), "round"), agree(int(e.Rounds), "is", "are"))
 	case watch.Stopped:
 		return "stopped after " + quantity.Count(int(e.Rounds), "round")
 	}
