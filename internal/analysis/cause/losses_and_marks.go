@@ -169,6 +169,10 @@ func (f flowFacts) lossPredictsRate() bool {
 // itself, if the rate is steady, and nobody knows whose otherwise.
 func (w oneWay) explainWindow(d *division) {
 	waiting := queued(d.flows)
+	if bound := d.boundOfPacing(); bound != "" && pacesItself(w.congestionControl) && !waiting && !w.endsFull(d) {
+		d.shares.move(bound, 1, result.CauseCongestionWindowDelay, result.CauseUnknown)
+		return
+	}
 	if waiting || pacesItself(w.congestionControl) {
 		cause := result.CauseUnknown
 		if !w.lab && !w.hopsTell() && !w.endsFull(d) && steady(w.trial, w.spec) {
@@ -198,6 +202,18 @@ func (w oneWay) explainWindow(d *division) {
 	if medianOver(d.flows, func(f flowFacts) float64 { return f.windowGrowth }) >= receiverGrows {
 		d.shares.move(result.CauseCongestionWindowGrowth, 1, result.CauseReceiveWindow)
 	}
+}
+
+// boundOfPacing is what stopped a congestion control that paces by itself for a good part of
+// the time, empty if nothing did: what it paces at for the rest is what that let it measure.
+func (d *division) boundOfPacing() (bound result.Cause) {
+	most := candidate
+	for _, c := range []result.Cause{result.CauseReceiveWindow, result.CauseSendBuffer, result.CauseReceiverApplication} {
+		if d.shares[c] >= most {
+			bound, most = c, d.shares[c]
+		}
+	}
+	return bound
 }
 
 // hopsTell says that a hop tells for how long it was sending at its rate. The counters of
