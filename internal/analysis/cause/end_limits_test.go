@@ -176,6 +176,8 @@ func TestAttributionRules(t *testing.T) {
 			set: bbr, want: result.CauseHopPolicer, hop: "box", rate: 80e6},
 		{name: "BBR that a receive window stops now and then", flows: []measurement.Flow{flow{busy: 1, window: 0.4, inFlight: 90e3, cwnd: 200e3, rtt: 10e-3, minRTT: 9.9e-3, pacing: 80e6}.build()},
 			set: bbr, want: result.CauseReceiveWindow},
+		{name: "BBR that a receiving program stops now and then", flows: []measurement.Flow{received(flow{busy: 1, window: 0.4, inFlight: 200e3, cwnd: 400e3, rtt: 20.2e-3, minRTT: 10e-3, pacing: 80e6}.with(advertise), 60e3, 0.01)},
+			set: bbr, want: result.CauseReceiverApplication},
 		{name: "BBR that a send buffer stops now and then", flows: []measurement.Flow{flow{busy: 1, buffer: 0.4, inFlight: 90e3, cwnd: 200e3, rtt: 10e-3, minRTT: 9.9e-3, pacing: 100e6}.build()},
 			opts: cause.Options{Lab: true}, set: bbr, want: result.CauseSendBuffer},
 		{name: "BBR in front of a policer that drops much, now and then", flows: []measurement.Flow{spiky}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.6, QueueDroppedPackets: 250})},

@@ -169,7 +169,10 @@ func (f flowFacts) lossPredictsRate() bool {
 // itself, if the rate is steady, and nobody knows whose otherwise.
 func (w oneWay) explainWindow(d *division) {
 	waiting := queued(d.flows)
-	if bound := d.boundOfPacing(); bound != "" && pacesItself(w.congestionControl) && !waiting && !w.endsFull(d) {
+	bound := d.boundOfPacing()
+	// A program that reads now and then confirms late, which looks like a queue.
+	unqueued := !waiting || bound == result.CauseReceiverApplication
+	if bound != "" && pacesItself(w.congestionControl) && unqueued && !w.endsFull(d) {
 		d.shares.move(bound, 1, result.CauseCongestionWindowDelay, result.CauseUnknown)
 		return
 	}
