@@ -118,7 +118,7 @@ func (n Names) breaking(e result.Effect, subject string) string {
 	case len(e.Withheld) > 0:
 		return fmt.Sprintf("%s: broke %s, %s: not resolved. The verdict is withheld: %s", subject, trials, reference, n.withheld(e))
 	case unresolved(e.Verdict):
-		return fmt.Sprintf("%s: broke %s, %s: not resolved%s", subject, trials, reference, needs(e))
+		return fmt.Sprintf("%s: broke %s, %s: %s%s", subject, trials, reference, Verdict(e), needs(e))
 	}
 	return fmt.Sprintf("%s: breaks %s, %s", subject, trials, reference)
 }

@@ -222,6 +222,24 @@ func TestLevelOfAllBroken(t *testing.T) {
 	}
 }
 
+// The sentence has the verdict that stands beside it in a report.
+func TestBrokenInTooFewBlocks(t *testing.T) {
+	e := result.Effect{Path: "p", Baseline: "b", Test: "t", Metric: measurement.BrokenTrials, N: 5, Broken: 5, FewestBlocks: 6, RepetitionsNeeded: 6, NeededLow: 6, NeededHigh: 6}
+	for verdict, want := range map[result.Verdict]string{
+		result.TooFewBlocks: "p: broke 5 of 5 trials of t, b none: too few blocks: 5 of 6; needs about 6 blocks",
+		result.NotResolved:  "p: broke 5 of 5 trials of t, b none: not resolved; needs about 6 blocks",
+	} {
+		if e.Verdict = verdict; verdict == result.NotResolved {
+			e.FewestBlocks = 0
+		} else {
+			e.FewestBlocks = 6
+		}
+		if got := plain((Names{}).Effect(e)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // One of something is not several.
 func TestOneOfSomething(t *testing.T) {
 	of := func(code measurement.FindingCode) string {
