@@ -72,6 +72,9 @@ func (s *sheet) add(c result.Effect, names, plain words.Names) {
 	metric := measurement.MetricOf(c.Metric)
 	before, after := levels(c, metric)
 	change, between := words.Size(c)
+	if c.NoLevels() {
+		change, between = words.None, ""
+	}
 	p := words.None
 	if c.PAdjusted != nil {
 		p = strings.TrimPrefix(strings.TrimPrefix(words.P(*c.PAdjusted), "p "), "= ")

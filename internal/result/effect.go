@@ -266,6 +266,11 @@ func (e Effect) Unmeasured(median float64, broken, of int) bool {
 	return broken >= of && m.Name != measurement.BrokenTrials || median == 0 && m.Unit == measurement.SecondsUnit
 }
 
+// NoLevels says that neither run of a change has a level, so that its numbers are of nothing.
+func (e Effect) NoLevels() bool {
+	return e.Unmeasured(e.ReferenceMedian, e.ReferenceBroken, e.ReferenceN) && e.Unmeasured(e.Median, e.Broken, e.N)
+}
+
 // Worse says that the path is worse than the reference beyond chance, and by at
 // least the smallest effect that matters; or that it breaks more trials.
 func (e Effect) Worse() bool {

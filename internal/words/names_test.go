@@ -240,6 +240,14 @@ func TestBrokenInTooFewBlocks(t *testing.T) {
 	}
 }
 
+// Where all trials of both runs broke, there is no change to be told.
+func TestChangeOfNoValues(t *testing.T) {
+	e := result.Effect{Run: "B", ReferenceRun: "A", Path: "p", Baseline: "b", Test: "t", Metric: "rtt_p50_seconds", N: 6, ReferenceN: 1, Broken: 6, ReferenceBroken: 1, Ratio: 1, Verdict: result.NotResolved}
+	if got, want := plain((Names{}).Effect(e)), "p: not resolved on RTT p50, t: no trial of either run has a value: it broke 6 of 6 trials, and in A 1 of 1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // One of something is not several.
 func TestOneOfSomething(t *testing.T) {
 	of := func(code measurement.FindingCode) string {

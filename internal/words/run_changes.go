@@ -43,6 +43,13 @@ func (n Names) change(e result.Effect) string {
 	if e.Counted() == 0 {
 		return fmt.Sprintf("%s: not resolved on %s: %s", subject, what, n.withheld(e))
 	}
+	if e.NoLevels() {
+		text := fmt.Sprintf("%s: not resolved on %s: no trial of either run has a value", subject, what)
+		if e.Broken+e.ReferenceBroken > 0 { // or they lost the requests that a percentile falls on
+			text += ": " + n.broke(e)
+		}
+		return text
+	}
 	by := "by " + change
 	if e.EstimateUnbounded {
 		by = "beyond any bound" + from
