@@ -232,6 +232,9 @@ func (f *flow) allSent(req *session.Request, err error) error {
 	if req.Watch != nil {
 		f.count() // there is nobody to ask any more soon
 	}
+	if err == nil && f.stalled(req.Spec) {
+		err = session.ErrSilent
+	}
 	info := f.send.info
 	info.End()
 	f.sent = protocol.Sent{
@@ -241,6 +244,25 @@ func (f *flow) allSent(req *session.Request, err error) error {
 	f.facts = senderFacts(f.send, req.Spec)
 	// Throw away what is still queued here: it belongs to no measurement.
 	return errors.Join(err, f.Conn.Abort())
+}
+
+// stalled says that nothing arrived in the second half of the other end's count, and that nothing
+// of what was sent is acknowledged for as long as a receiver waits for a silent end: the path
+// lost the flow. The other end's count came back, as it has nothing else to wait for.
+func (f *flow) stalled(spec measurement.Spec) bool {
+	bins := f.received.Bins.Bytes
+	before, _, ok := f.Conn.Acknowledged()
+	info, err := f.Conn.TCPInfo(0)
+	if came(bins[len(bins)/2:]) || !ok || err != nil || info.SentBytes-info.RetransmittedBytes <= before {
+		return false
+	}
+	for end := time.Now().Add(grace(spec) - 2*session.Grace); time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+		if now, _, ok := f.Conn.Acknowledged(); !ok || now > before {
+			return false
+		}
+	}
+	return true
 }
 
 // allReceived is what is left to do when the flow has received; sent is nil where the

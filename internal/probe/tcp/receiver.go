@@ -87,10 +87,12 @@ func waitsForBatches(spec measurement.Spec) bool {
 // stalled says that nothing arrived in the second half of the count, and that what came in the
 // first did not go on later, as over a slow path.
 func (r *receiver) stalled() bool {
-	came := func(bins []int64) bool {
-		return slices.ContainsFunc(bins, func(n int64) bool { return n > 0 })
-	}
 	return !came(r.bins[r.full/2:r.full]) && !(r.alive && came(r.bins[:r.full/2]))
+}
+
+// came says that something arrived in some bins.
+func came[T int64 | float64](bins []T) bool {
+	return slices.ContainsFunc(bins, func(n T) bool { return n > 0 })
 }
 
 func (r *receiver) method() string {

@@ -106,6 +106,8 @@ func Faults() []Fault {
 	udp := measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 5e6, Duration: 0.4, MaxWarmup: 0.2}
 	second := tcp
 	second.Duration = 1
+	steady := second // 5 MB a second
+	steady.PacingBitsPerSecond = 20e6
 	rr := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.3, MaxWarmup: 0.01}
 	impatient := rr
 	impatient.Timeout = 0.05
@@ -121,6 +123,7 @@ func Faults() []Fault {
 		{Name: "host unreachable", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("meta l4proto tcp reject with icmp type host-unreachable"), heal: unfilter},
 		{Name: "black hole from the start", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("drop"), heal: unfilter},
 		{Name: "black hole in the middle", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("meta l4proto tcp quota over 100 kbytes drop"), heal: unfilter},
+		{Name: "black hole on the way there", Gate: "test", Broken: true, Spec: steady, plant: filter("ip daddr 10.1.1.2 meta l4proto tcp quota over 2 mbytes drop"), heal: unfilter},
 		{Name: "a flow starves", Long: true, Gate: "enough-flow", Broken: true, Spec: ports, plant: filter("tcp sport 20001 limit rate over 30 kbytes/second burst 20 kbytes drop"), heal: unfilter},
 		{Name: "all packets lost", Gate: "loss", Broken: true, Spec: udp, plant: filter("meta l4proto udp quota over 20 kbytes drop"), heal: unfilter},
 		{Name: "few packets left", Long: true, Gate: "enough-packets", Broken: true, Spec: udp, plant: filter("meta l4proto udp limit rate over 50/second burst 5 packets drop"), heal: unfilter},
