@@ -364,6 +364,6 @@ func TestDropsJustBeforeTheMeasuredTime(t *testing.T) {
 	test := result.TestInfo{Name: flows1.Name, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1}}
 	a := analysis.Analyse([]measurement.Trial{trial}, []result.TestInfo{test}, pathsNamed("hop"), analysis.Options{}).Attributions[0]
 	if a.Shares[result.CauseHopPolicer] != 1 || a.Hop != "box" {
-		t.Errorf("%s: %+v", words.Attribution(a, ""), a)
+		t.Errorf("%s: %+v", words.Attribution(a, measurement.Spec{}), a)
 	}
 }

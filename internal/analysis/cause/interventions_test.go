@@ -161,6 +161,6 @@ func TestRatePerFlowNearTheCap(t *testing.T) {
 	}
 	a := analysis.Analyse(trials, tests, pathsNamed("hop"), analysis.Options{Options: cause.Options{Lab: true, SourceEgressBitsPerSecond: 84e6}}).Attributions[1]
 	if a.Shares[result.CauseHopFlowRate] != 1 || a.Hop != "box" || !near(a.RateBitsPerSecond, 40e6, 2e6) {
-		t.Errorf("%s: %+v", words.Attribution(a, ""), a)
+		t.Errorf("%s: %+v", words.Attribution(a, measurement.Spec{}), a)
 	}
 }
