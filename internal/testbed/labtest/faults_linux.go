@@ -137,7 +137,7 @@ func Faults() []Fault {
 		{Name: "the source stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:a `)},
 		{Name: "the destination loses its address", Gate: "test", Spec: ping, During: true, Deadly: true, plant: atDestination("ip addr flush dev %s")},
 		{Name: "the destination loses its address under load", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atDestination("ip addr flush dev %s")},
-		{Name: "the destination's interface is set down", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atDestination("ip link set %s down")},
+		{Name: "the destination's interface is set down", Long: true, Gate: "test", Spec: ping, During: true, Deadly: true, plant: atDestination("ip link set %s down")},
 		{Name: "the source's interface is set down", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atSource("ip link set %s down")},
 		{Name: "another router", Long: true, Gate: "fingerprint", Spec: tcp,
 			plant: onHop("nft 'add table ip planted; add chain ip planted c { type filter hook output priority 0 ; }; add rule ip planted c icmp type time-exceeded ip saddr set 10.1.1.3'"),
