@@ -67,9 +67,10 @@ test-kill:
 # One package at a time: they bound what 10 000 flows need of memory.
 test-flows:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestManyFlows|TestManyCallers)$$' ./internal/probe/tcp ./internal/probe/crr
-# It measures, and says what is wrong with what it measured: nothing else may run.
+# It measures, and says what is wrong with what it measured: nothing else may run. At its
+# end, trials that wait for what never comes do so together.
 test-gates:
-	@HOPBENCH_TEST_LONG=1 test/run -run '^TestGatesCatch' ./internal/testbed/labtest
+	@HOPBENCH_TEST_LONG=1 test/run -parallel 20 -run '^TestGatesCatch' ./internal/testbed/labtest
 # What is killed of the runs of a fleet, run by run.
 SEEDS ?= 100
 FIRST ?= 1

@@ -61,10 +61,11 @@ type Fault struct {
 	During bool
 	// Hidden faults cannot be told from what full CPUs do.
 	Hidden bool
-	// Deadly faults end the lab. Long ones are for tests that are run at length.
-	Deadly, Long bool
-	plant        func(ctx context.Context, l *testbedlab.Lab) error
-	heal         func(ctx context.Context, l *testbedlab.Lab) error
+	// Deadly faults end the lab. Long ones are for tests that are run at length. Those that
+	// wait do so until a dead connection is given up: labs of their own may stand beside.
+	Deadly, Long, Waits bool
+	plant               func(ctx context.Context, l *testbedlab.Lab) error
+	heal                func(ctx context.Context, l *testbedlab.Lab) error
 }
 
 // Try does a trial with the fault and takes it away again.
@@ -121,9 +122,9 @@ func Faults() []Fault {
 		{Name: "one flow reset", Long: true, Gate: "test", Broken: true, Spec: ports, plant: filter("tcp sport 20001 quota over 100 kbytes reject with tcp reset"), heal: unfilter},
 		{Name: "connections refused", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("tcp dport 5201 reject with tcp reset"), heal: unfilter},
 		{Name: "host unreachable", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("meta l4proto tcp reject with icmp type host-unreachable"), heal: unfilter},
-		{Name: "black hole from the start", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("drop"), heal: unfilter},
-		{Name: "black hole in the middle", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("meta l4proto tcp quota over 100 kbytes drop"), heal: unfilter},
-		{Name: "black hole on the way there", Gate: "test", Broken: true, Spec: steady, plant: filter("ip daddr 10.1.1.2 meta l4proto tcp quota over 2 mbytes drop"), heal: unfilter},
+		{Name: "black hole from the start", Long: true, Waits: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("drop"), heal: unfilter},
+		{Name: "black hole in the middle", Long: true, Waits: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("meta l4proto tcp quota over 100 kbytes drop"), heal: unfilter},
+		{Name: "black hole on the way there", Waits: true, Gate: "test", Broken: true, Spec: steady, plant: filter("ip daddr 10.1.1.2 meta l4proto tcp quota over 2 mbytes drop"), heal: unfilter},
 		{Name: "a flow starves", Long: true, Gate: "enough-flow", Broken: true, Spec: ports, plant: filter("tcp sport 20001 limit rate over 30 kbytes/second burst 20 kbytes drop"), heal: unfilter},
 		{Name: "all packets lost", Gate: "loss", Broken: true, Spec: udp, plant: filter("meta l4proto udp quota over 20 kbytes drop"), heal: unfilter},
 		{Name: "few packets left", Long: true, Gate: "enough-packets", Broken: true, Spec: udp, plant: filter("meta l4proto udp limit rate over 50/second burst 5 packets drop"), heal: unfilter},
@@ -136,9 +137,9 @@ func Faults() []Fault {
 		{Name: "the server stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:b `)},
 		{Name: "the source stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:a `)},
 		{Name: "the destination loses its address", Gate: "test", Spec: ping, During: true, Deadly: true, plant: atDestination("ip addr flush dev %s")},
-		{Name: "the destination loses its address under load", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atDestination("ip addr flush dev %s")},
+		{Name: "the destination loses its address under load", Long: true, Waits: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atDestination("ip addr flush dev %s")},
 		{Name: "the destination's interface is set down", Long: true, Gate: "test", Spec: ping, During: true, Deadly: true, plant: atDestination("ip link set %s down")},
-		{Name: "the source's interface is set down", Long: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atSource("ip link set %s down")},
+		{Name: "the source's interface is set down", Long: true, Waits: true, Gate: "test", Spec: second, During: true, Deadly: true, plant: atSource("ip link set %s down")},
 		{Name: "another router", Long: true, Gate: "fingerprint", Spec: tcp,
 			plant: onHop("nft 'add table ip planted; add chain ip planted c { type filter hook output priority 0 ; }; add rule ip planted c icmp type time-exceeded ip saddr set 10.1.1.3'"),
 			heal:  onHop("nft delete table ip planted")},
