@@ -52,7 +52,7 @@ func TestSamplesOfATest(t *testing.T) {
 		mu.Unlock()
 		out, err := c.Run(ctx, probe.Request{
 			ID: "b01-" + string(direction), Target: at, Token: testToken, Sampled: &probe.Sampled{Seat: 7, Attempt: 2},
-			Spec: measurement.Spec{Kind: measurement.TCP, Flows: 3, Duration: 0.5, MaxWarmup: 0.2, Direction: direction},
+			Spec: measurement.Spec{Kind: measurement.TCP, Flows: 3, Duration: 0.5, MaxWarmup: 0.2, Direction: direction, PacingBitsPerSecond: 100e6},
 		}, nil)
 		testutil.OK(t, err)
 		mu.Lock()

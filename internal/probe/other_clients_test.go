@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -40,6 +41,7 @@ func chat(t *testing.T, target netip.AddrPort, from, token string) (end func()) 
 	var chatting sync.WaitGroup
 	chatting.Go(func() {
 		for once() == nil {
+			time.Sleep(time.Millisecond)
 		}
 	})
 	return func() {

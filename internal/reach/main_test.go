@@ -81,7 +81,7 @@ func coordinate(ctx context.Context, port uint16) error {
 	if _, err := client.Listen(ctx, at, agent.Serving{Token: testToken}); err != nil {
 		return errors.Join(err, client.Close())
 	}
-	_, err = client.Run(ctx, probe.Request{Target: at, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 600}},
+	_, err = client.Run(ctx, probe.Request{Target: at, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 600, PacingBitsPerSecond: 100e6}},
 		func(measurement.Progress) { fmt.Println("measures") })
 	return errors.Join(err, client.Close())
 }

@@ -216,6 +216,7 @@ func TestKilledAgentOfAPair(t *testing.T) {
 	for i, path := range []string{"plain", "through"} {
 		w := plannedTrial(t, e, path, "flows")
 		w.Spec.MissingPairs = i
+		w.Spec.PacingBitsPerSecond = 20e6
 		w.Spec.SendMethod = measurement.SendCopy // so that no lack of pipes has trials done again, too
 		plan.Trials = append(plan.Trials, experiment.PlannedTrial{ID: w.ID, Block: 1, Order: i + 1, Path: path, Test: "flows", Spec: w.Spec})
 	}

@@ -92,6 +92,7 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 						defer hole.Close()
 						spec := servertest.ShortTCP(flows, direction)
 						spec.Duration *= measurement.Seconds(factor)
+						spec.PacingBitsPerSecond = 50e6 // into the hole until the deadline
 						out, err := probe.Run(servertest.Context(t), probe.Request{Target: addr, Spec: spec}, nil)
 						if err == nil && swallowed.Load() < 64<<10 { // else it may be what is said in the end
 							return "the flow sent next to nothing that could be swallowed"
