@@ -289,7 +289,7 @@ func (k kit) rr(t *tool, udp, spin bool) []*variant {
 		name = "udp"
 	}
 	switch {
-	case t.name == "ethr" && !udp: // it spins by itself: see docs/engine.md
+	case t.name == "ethr" && !udp: // it spins by itself: see docs/kinds.md
 		return []*variant{k.ethr(t, parseEthrLatency, "-t", "l", "-i", "5000", "-g", "0")}
 	case t.name == "sockperf" && spin:
 		return []*variant{k.sockperf(t, udp, "ping-pong", parseSockperfLatency, "14", "--nonblocked")}
