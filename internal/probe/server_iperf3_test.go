@@ -81,10 +81,10 @@ func TestStockClients(t *testing.T) {
 	path := servertest.NeedIPerf3(t)
 	target := servertest.Serve(t, probe.ServerOptions{})
 	all := []string{
-		"-n 1M", "-n 4M -P 4", "-k 20", "-n 1M -l 1000", "-t 1", "-t 1 -P 8", "-t 1 -R", "-t 1 -R -P 3", "-n 2M -R", "-k 9 -R -P 2",
-		"-n 4M --bidir", "-n 4M --bidir -P 2", "-t 1 --bidir", "-t 1 --bidir -P 3", "-t 1 -O 1", "-t 1 -O 1 -R", "-t 1 -b 20M", "-t 1 -b 20M -R", "-t 1 -b 20M/10 -R",
-		"-n 1M -w 64K", "-t 1 -R -w 64K", "-n 1M -M 1000", "-n 1M -C cubic", "-n 1M -R -C cubic", "-n 1M -S 32", "-n 1M -N", "-n 1M -Z", "-n 1M -R -Z",
-		"-n 1M --get-server-output", "-t 1 -P 2 --get-server-output -R", "-n 1M --pacing-timer 500", "-t 1 --fq-rate 50M -R",
+		"-n 1M", "-n 4M -P 4", "-k 20", "-n 1M -l 1000", "-t 1", "-t 1 -P 8", "-t 1 -R", "-t 1 -R -P 3 -b 20M", "-n 2M -R", "-k 9 -R -P 2",
+		"-n 4M --bidir", "-n 4M --bidir -P 2", "-t 1 --bidir", "-t 1 --bidir -P 3 -b 20M", "-t 1 -O 1 -b 20M", "-t 1 -O 1 -R -b 20M", "-t 1 -b 20M", "-t 1 -b 20M -R", "-t 1 -b 20M/10 -R",
+		"-n 1M -w 64K", "-t 1 -R -w 64K -b 20M", "-n 1M -M 1000", "-n 1M -C cubic", "-n 1M -R -C cubic", "-n 1M -S 32", "-n 1M -N", "-n 1M -Z", "-n 1M -R -Z",
+		"-n 1M --get-server-output", "-t 1 -P 2 --get-server-output -R -b 20M", "-n 1M --pacing-timer 500", "-t 1 --fq-rate 50M -R",
 		"-n 1M -P 128 -l 1K", "-n 1M --repeating-payload", "-n 1M -T title --extra-data x", "-n 1M -4",
 		"-u -b 20M -n 1M", "-u -b 20M -t 1", "-u -b 20M -t 1 -R", "-u -b 5M -t 1 -P 4", "-u -b 5M -t 1 -P 4 -R", "-u -b 5M -t 1 --bidir",
 		"-u -b 10M -t 1 -l 1400", "-u -b 10M -t 1 -l 200 -R", "-u -b 10M -t 1 --udp-counters-64bit", "-u -b 10M -t 1 --udp-counters-64bit -R",
