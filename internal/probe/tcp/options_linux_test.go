@@ -32,10 +32,10 @@ func TestOptionsTakeEffect(t *testing.T) {
 	}
 	rows := []row{
 		{"congestion control", measurement.Spec{CongestionControl: "reno"}, map[string]string{"congestion_control": "reno"}},
-		{"MSS", measurement.Spec{MSSBytes: 1012}, map[string]string{"mss_bytes": "1000"}}, // time stamps take 12
-		{"buffers", measurement.Spec{SendBufferBytes: 100_000, ReceiveBufferBytes: 90_000},
+		{"MSS", measurement.Spec{MSSBytes: 1012, PacingBitsPerSecond: 80e6}, map[string]string{"mss_bytes": "1000"}}, // time stamps take 12
+		{"buffers", measurement.Spec{SendBufferBytes: 100_000, ReceiveBufferBytes: 90_000, PacingBitsPerSecond: 80e6},
 			map[string]string{"send_buffer_bytes": "200000", "receive_buffer_bytes": "180000"}},
-		{"DSCP", measurement.Spec{DSCP: 46}, map[string]string{"dscp": "46"}},
+		{"DSCP", measurement.Spec{DSCP: 46, PacingBitsPerSecond: 80e6}, map[string]string{"dscp": "46"}},
 		{"zerocopy", measurement.Spec{SendMethod: measurement.SendZerocopy}, map[string]string{"send_method": measurement.SentSplice}},
 		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": measurement.SentSplice, "send_page_bytes": pageBytes(t)}},
 		{"the faster way when paced", measurement.Spec{CongestionControl: "reno", PacingBitsPerSecond: 80e6}, map[string]string{"send_method": measurement.SentSplice}},
@@ -44,8 +44,8 @@ func TestOptionsTakeEffect(t *testing.T) {
 			map[string]string{"send_method": measurement.SentCopy, "receive_method": measurement.ReceivedCopy}},
 		{"no batches", measurement.Spec{CongestionControl: "reno"}, map[string]string{"receive_low_water_bytes": "", "unsent_low_water_bytes": ""}},
 		{"pacing", measurement.Spec{PacingBitsPerSecond: 80e6}, nil},
-		{"device", measurement.Spec{Device: "lo"}, nil},
-		{"source ports", measurement.Spec{SourcePort: port, Flows: 2}, nil},
+		{"device", measurement.Spec{Device: "lo", PacingBitsPerSecond: 80e6}, nil},
+		{"source ports", measurement.Spec{SourcePort: port, Flows: 2, PacingBitsPerSecond: 80e6}, nil},
 	}
 	available, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
 	testutil.OK(t, err)
