@@ -18,7 +18,7 @@ func TestManyCallers(t *testing.T) {
 	most := testutil.Repeat(crr.ThreadCallers+1, probe.MaxFlows) // the race detector bounds goroutines at 8128
 	testutil.Need(t, hostinfo.MaxDescriptors() >= most+200, "more open files (ulimit -n)")
 	_, target := servertest.StartServer(t, 0)
-	req := probe.Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: most, Duration: 2, MaxWarmup: 0.5}}
+	req := probe.Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: most, Duration: measurement.Seconds(testutil.Repeat(1, 2)), MaxWarmup: 0.5}}
 	// A host that is busy may serve none in that time, which is a reason, too.
 	if err := servertest.RunLimitedClient(t, hostinfo.MaxDescriptors(), req); err != nil && !strings.Contains(err.Error(), "timeout") {
 		t.Fatal(err)
