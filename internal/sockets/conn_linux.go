@@ -366,6 +366,10 @@ func (c *Conn) state() (raw tcpstate.Raw, err error) {
 // OutOfOrder is how many segments came before one that was sent earlier, 0 if unknown.
 func (c *Conn) OutOfOrder() int64 { return value(c, tcpstate.OutOfOrder) }
 
+// LostInARow is how many times in a row the retransmission timer ran out without an answer since,
+// 0 if unknown.
+func (c *Conn) LostInARow() int { return value(c, tcpstate.LostInARow) }
+
 // MSS is the largest segment this end sends, 0 if unknown.
 func (c *Conn) MSS() int { return value(c, tcpstate.MSS) }
 

@@ -328,3 +328,6 @@ func (c *Conn) Unread() int64 { return 0 }
 
 // OutOfOrder is unknown here.
 func (c *Conn) OutOfOrder() int64 { return 0 }
+
+// LostInARow is unknown here.
+func (c *Conn) LostInARow() int { return 0 }

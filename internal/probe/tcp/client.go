@@ -246,24 +246,29 @@ func (f *flow) allSent(req *session.Request, err error) error {
 	return errors.Join(err, f.Conn.Abort())
 }
 
-// stalled says that nothing arrived in the second half of the other end's count, and that nothing
+// stalled says that nothing arrived in the last tenth of the other end's count, and that nothing
 // of what was sent is acknowledged for as long as a receiver waits for a silent end: the path
-// lost the flow. The other end's count came back, as it has nothing else to wait for.
+// lost the flow. The other end's count came back, as it has nothing else to wait for. A flow that
+// starves among others has few timeouts in a row, unless it starved for half of the count.
 func (f *flow) stalled(spec measurement.Spec) bool {
 	bins := f.received.Bins.Bytes
 	before, _, ok := f.Conn.Acknowledged()
 	info, err := f.Conn.TCPInfo(0)
-	if came(bins[len(bins)/2:]) || !ok || err != nil || info.SentBytes-info.RetransmittedBytes <= before {
+	if came(bins[len(bins)*9/10:]) || !ok || err != nil || info.SentBytes-info.RetransmittedBytes <= before {
 		return false
 	}
 	for end := time.Now().Add(grace(spec) - 2*session.Grace); time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
-		if now, _, ok := f.Conn.Acknowledged(); !ok || now > before {
-			return false
+		if now, _, ok := f.Conn.Acknowledged(); !ok || now > before || f.Conn.Readable() {
+			return false // also a connection that has ended
 		}
 	}
-	return true
+	return !came(bins[len(bins)/2:]) || f.Conn.LostInARow() >= lostTimeouts
 }
+
+// lostTimeouts is how many timeouts in a row are no chance. With round trips of up to 0.1 s there
+// are so many in the time that is waited.
+const lostTimeouts = 4
 
 // allReceived is what is left to do when the flow has received; sent is nil where the
 // sender's own figures did not come.

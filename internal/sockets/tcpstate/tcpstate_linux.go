@@ -132,4 +132,14 @@ func OutOfOrder(fd int) int64 {
 	return int64(k.Rcv_ooopack)
 }
 
+// LostInARow is how many times in a row the retransmission timer ran out without an answer since,
+// 0 if unknown.
+func LostInARow(fd int) int {
+	k, err := tcpInfo(fd)
+	if err != nil {
+		return 0
+	}
+	return int(k.Retransmits)
+}
+
 func microseconds(us uint64) measurement.Seconds { return measurement.Seconds(float64(us) / 1e6) }
