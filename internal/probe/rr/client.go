@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/thread"
 )
 
@@ -148,8 +150,43 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 	if err := t.measure(progress, &x.endpoint); err != nil {
 		return err
 	}
+	if err := t.stillAnswered(conn, x.request); err != nil {
+		return err
+	}
 	t.control.Deadline = time.Now().Add(session.Grace)
 	return t.control.EndTest(&t.report)
+}
+
+// moreTries is how many further requests a path has to lose for it to be called silent, and
+// triesApart how far apart they leave.
+const (
+	moreTries  = 10
+	triesApart = 5 * time.Millisecond
+)
+
+// stillAnswered is an error where nothing was answered in half of a closed loop up to its end,
+// and none of some further requests is. Each lost request took the time of many there, so that
+// the loss of a path that died is small. Over TCP silence ends the test.
+func (t *test) stillAnswered(conn *sockets.Conn, request []byte) error {
+	l := &t.loop
+	silent := l.silence()
+	if t.req.Spec.RequestsPerSecond > 0 || silent == 0 || l.recorder.Samples() == 0 {
+		return nil
+	}
+	in := make([]byte, datagram.MaxBytes)
+	for range moreTries {
+		_, _ = conn.Write(request) // one that does not leave is one that is lost
+		thread.Sleep(triesApart)
+	}
+	for end := time.Now().Add(timeoutOf(t.req.Spec)); time.Now().Before(end); {
+		if n, err := conn.Read(in); err == nil && n >= datagram.HeaderBytes {
+			return nil
+		} else if errors.Is(err, io.EOF) {
+			break // interrupted
+		}
+	}
+	return &session.Error{Op: "rr test", Reason: session.TimedOut, Err: fmt.Errorf(
+		"no request was answered in the last %.2g s of %.2g s, nor %d more, though %d were before", silent.Seconds(), (l.warmup + l.measured).Seconds(), moreTries, l.recorder.Samples())}
 }
 
 // measure sends START and runs the loop, which transfers as e says, on a

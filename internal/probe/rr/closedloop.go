@@ -252,6 +252,8 @@ type loop struct {
 	lastRTT  atomic.Int64
 	lost     int64
 	measured time.Duration
+	// answered is when the last response came, since START.
+	answered time.Duration
 	// late are responses that came after their timeout: their requests are among the lost.
 	late
 	// wakeup and path divide the round trips of a short time after the measured
@@ -284,6 +286,9 @@ func (l *loop) run(start time.Time) error {
 			counting, measured, began = true, true, l.warmup
 			l.lose()
 		case !counting:
+			if err == nil {
+				l.answered = back
+			}
 			if back >= l.warmup {
 				counting, began = true, back
 				l.late = late{} // what the warm-up lost is not counted either
@@ -293,6 +298,7 @@ func (l *loop) run(start time.Time) error {
 			l.lose()
 		default:
 			measured = true
+			l.answered = back
 			l.recorder.Record(back - sent)
 			l.lastRTT.Store(int64(back - sent))
 		}
@@ -307,6 +313,16 @@ func (l *loop) run(start time.Time) error {
 func (l *loop) lose() {
 	l.lost++
 	l.recorder.Lose(1)
+}
+
+// silence is for how long nothing was answered up to the end of a loop, 0 where that is less than
+// half of the measured time.
+func (l *loop) silence() time.Duration {
+	silent := l.warmup + l.measured - l.answered
+	if 2*silent < l.measured {
+		return 0
+	}
+	return silent
 }
 
 func unlessLost(err error) error {

@@ -289,3 +289,42 @@ func TestDuplicatesAreNotLate(t *testing.T) {
 		})
 	}
 }
+
+// A closed loop over UDP whose path dies while its connection stays whole lacks few requests, as
+// each took the time of many: what says so is that nothing more is answered. Requests that were
+// lost by chance are followed by others that are answered.
+func TestPathThatDiesDuringAClosedLoop(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := servertest.Serve(t, probe.ServerOptions{})
+	for name, c := range map[string]struct {
+		inFlight, lost int
+		dead           bool
+	}{
+		"one at a time": {1, 1 << 30, true},
+		"several":       {4, 1 << 30, true},
+		"loss":          {1, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const whole = 20 // requests
+			seen := 0
+			path := servertest.Path{Lose: func(packet []byte) bool {
+				if packet[datagram.KindOffset] != datagram.Request {
+					return false
+				}
+				seen++
+				return seen > whole && seen <= whole+c.lost
+			}}
+			addr := path.Listen(t, target)
+			spec := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 1, MaxWarmup: 1e-6, InFlight: c.inFlight, Timeout: 0.4}
+			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: addr}, nil)
+			if !c.dead {
+				testutil.OK(t, err)
+				return
+			}
+			if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut || !strings.Contains(e.Error(), "no request was answered in the last") {
+				t.Errorf("got %v and a loss of %v", err, out.Metrics["loss_fraction"])
+			}
+		})
+	}
+}

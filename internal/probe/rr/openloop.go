@@ -79,10 +79,9 @@ type pipeline struct {
 	// unsent requests were due in the measured time and never left.
 	late, unsent int64
 	latest       time.Duration
-	// answered is when the last response came. silent says that at the end some were
-	// missing for too long, so that nothing more can be asked of this connection.
-	answered time.Duration
-	silent   bool
+	// silent says that at the end some responses were missing for too long, so that nothing
+	// more can be asked of this connection.
+	silent bool
 	// samples, where capacity was given, keeps every request after the warm-up.
 	samples []session.Sample
 }
