@@ -101,6 +101,11 @@ type tally struct {
 	began, failed, everFailed     int64
 	failure                       error // the first
 	last                          time.Duration
+	// served is when the last transaction ended well, failedSince how many failed after it, and why
+	// the first of those did.
+	served      time.Duration
+	failedSince int64
+	why         error
 }
 
 func (t *test) run(dialing context.Context, progress func(measurement.Progress)) error {
@@ -179,6 +184,11 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	if n == 0 {
 		err := cmp.Or(y.failure, session.ErrSilent)
 		return measurement.Outcome{}, &session.Error{Op: "crr test", Reason: session.ReasonOf(err), Err: fmt.Errorf("none of %d connections was served: %w", max(y.everFailed, 1), err)}
+	}
+	// Connections that come to nothing one after the other are few, as each takes its time.
+	if silent := (spec.MaxWarmup + spec.Duration).Duration() - y.served; 2*silent >= spec.Duration.Duration() && session.ReasonOf(y.why).OfPath() {
+		return measurement.Outcome{}, &session.Error{Op: "crr test", Reason: session.ReasonOf(y.why), Err: fmt.Errorf(
+			"%s failed and none was served in the last %.2g s of %.2g s, though %d were before: %w", quantity.Count(int(y.failedSince), "connection"), silent.Seconds(), float64(spec.MaxWarmup+spec.Duration), n, y.why)}
 	}
 	whole := y.transaction.Distribution()
 	out := measurement.Outcome{
@@ -349,6 +359,10 @@ func (c *caller) count(began, closed time.Duration, err error) {
 		if began >= c.warmup {
 			y.failed++
 		}
+		if !isScarce(err) {
+			y.failedSince++
+			y.why = cmp.Or(y.why, err)
+		}
 		if began >= c.warmup && !isScarce(err) {
 			y.transaction.Lose(1)
 			if c.connected < began {
@@ -358,6 +372,7 @@ func (c *caller) count(began, closed time.Duration, err error) {
 		return
 	}
 	y.last = c.responded - began
+	y.served, y.failedSince, y.why = closed, 0, nil
 	if began < c.warmup || began >= c.end && y.transaction.Samples() > 0 {
 		return
 	}

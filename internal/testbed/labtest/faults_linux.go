@@ -132,6 +132,8 @@ func Faults() []Fault {
 		{Name: "most answers lost", Long: true, Gate: "enough-samples", Broken: true, Spec: impatient, plant: filter("udp dport 5201 limit rate over 4/second burst 5 packets drop"), heal: unfilter},
 		{Name: "connections come to nothing", Long: true, Gate: "connections", Broken: true, Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.3, MaxWarmup: 0.01},
 			plant: filter(synOnly + "limit rate over 30/second burst 40 packets reject with tcp reset"), heal: unfilter},
+		{Name: "no more connections", Gate: "test", Broken: true, Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.5, MaxWarmup: 0.01},
+			plant: filter(synOnly + "quota over 6 kbytes reject with icmp type host-unreachable"), heal: unfilter},
 		{Name: "the hop's link dies", Gate: "test", Broken: true, Spec: tcp, During: true, Deadly: true,
 			plant: kill(`^hopbench-lab-link .*` + faultyHop)},
 		{Name: "the server dies", Long: true, Gate: "test", Spec: tcp, During: true, Deadly: true, plant: kill(`^hopbench:b `)},
