@@ -230,7 +230,7 @@ func (j *judge) fingerprint(f measurement.Fingerprint, testErr error) {
 			j.warn("fingerprint", why)
 			return
 		}
-		j.either(j.ofPath(testErr) || j.pairFailed(why.Pair), "fingerprint", why)
+		j.either(j.ofPath(testErr) || lostEverything(j.outcome.Metrics) || j.pairFailed(why.Pair), "fingerprint", why)
 	case measurement.FoundTraceFailed, measurement.FoundPathFailed:
 		j.either(j.ofPath(testErr), "fingerprint", why)
 	default:

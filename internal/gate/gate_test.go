@@ -141,6 +141,10 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 				o.Pairs = []measurement.Pair{good, {Source: "c2", Destination: "s2", Error: "no answer", Failure: string(session.TimedOut)}}
 			},
 		},
+		{
+			name: "silent hops, and no answer to a ping", spec: measurement.Spec{Kind: measurement.Ping}.Defaults(), outcome: measurement.Outcome{Metrics: measurement.Metrics{"loss_fraction": 1}},
+			fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundSilentHops}}, fatal: "fingerprint! receiver-confirmed!",
+		},
 		{name: "silent hops, and the right time to live", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundSilentHops, TTL: 62}}, warn: "fingerprint"},
 		{name: "the clock was set", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{ClockStep: -time.Second}, fatal: "clock"},
 		{name: "the clock was read a little later", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{ClockStep: 100 * time.Microsecond}},

@@ -98,9 +98,13 @@ func NoResult(g measurement.Gate) bool {
 // pairFailed says whether one of several pairs failed by its path.
 func (j *judge) pairFailed(name string) bool {
 	return slices.ContainsFunc(j.outcome.Pairs, func(p measurement.Pair) bool {
-		return nameOf(p) == name && p.Error != "" && !Hole(p)
+		return nameOf(p) == name && (p.Error != "" && !Hole(p) || lostEverything(p.Metrics))
 	})
 }
+
+// lostEverything says that a path lost all that a test sent, of which a test of single packets
+// is told by its loss and not by an error.
+func lostEverything(m measurement.Metrics) bool { return m["loss_fraction"] >= 1 }
 
 func nameOf(p measurement.Pair) string {
 	return testbed.Pair{Source: p.Source, Destination: p.Destination}.String()

@@ -123,6 +123,7 @@ func Faults() []Fault {
 		{Name: "connections refused", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("tcp dport 5201 reject with tcp reset"), heal: unfilter},
 		{Name: "host unreachable", Long: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("meta l4proto tcp reject with icmp type host-unreachable"), heal: unfilter},
 		{Name: "black hole from the start", Long: true, Waits: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("drop"), heal: unfilter},
+		{Name: "black hole, and ping", Long: true, Waits: true, Gate: "fingerprint", Broken: true, Spec: ping, plant: filter("drop"), heal: unfilter},
 		{Name: "black hole in the middle", Long: true, Waits: true, Gate: "test", Broken: true, Spec: tcp, plant: filter("meta l4proto tcp quota over 100 kbytes drop"), heal: unfilter},
 		{Name: "black hole on the way there", Long: true, Waits: true, Gate: "test", Broken: true, Spec: steady, plant: filter("ip daddr 10.1.1.2 meta l4proto tcp quota over 2 mbytes drop"), heal: unfilter},
 		{Name: "black hole on the way there near the end", Waits: true, Gate: "test", Broken: true, Spec: steady, plant: filter("ip daddr 10.1.1.2 meta l4proto tcp quota over 4 mbytes drop"), heal: unfilter},
