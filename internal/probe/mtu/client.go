@@ -31,6 +31,8 @@ const (
 	sizesAtOnce = 36
 	// mostHints is how many sizes that routers named are tried.
 	mostHints = 4
+	// mostPauses is how often a search goes on after the path stood still.
+	mostPauses = 3
 	// mostRounds bounds a search: so many sizes at a time find any in six.
 	mostRounds = 8
 	// readTick is how often a wait for packets looks for its end.
@@ -141,6 +143,11 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 	out.Effective["path_mtu_limit"] = limit
 	facts := []string{fact}
 	back, err := t.search(ctx, datagram.Mirror, least, forward)
+	if err == nil && back < least { // perhaps as the path stood still for a moment
+		if err = t.answers(ctx, datagram.Probe, least); err == nil {
+			back, err = t.search(ctx, datagram.Mirror, least, forward)
+		}
+	}
 	if err != nil {
 		return out, err
 	}
@@ -208,7 +215,7 @@ func (t *test) limit(forward, most int, device string, deviceMTU int) (limit, fa
 // than least when none does.
 func (t *test) search(ctx context.Context, kind byte, least, most int) (int, error) {
 	s := newSizeSearch(least, most)
-	for {
+	for pauses := 0; ; {
 		t.tooBig = append(t.tooBig, t.conn.PathErrors()...)
 		var hints []int
 		for _, e := range t.tooBig {
@@ -216,13 +223,27 @@ func (t *test) search(ctx context.Context, kind byte, least, most int) (int, err
 				hints = append(hints, e.MTU)
 			}
 		}
+		before := *s
 		sizes := s.next(hints)
 		if len(sizes) == 0 {
 			return s.passed, nil
 		}
-		passed, err := t.round(ctx, kind, sizes)
+		probes := sizes
+		if s.passed >= least { // first, so that a queue that the others fill does not lose it
+			probes = append([]int{s.passed}, sizes...)
+		}
+		passed, err := t.round(ctx, kind, probes)
 		if err != nil {
 			return 0, err
+		}
+		if s.passed >= least && len(passed) == 0 && pauses < mostPauses {
+			// Not even what passed before does: the round says nothing of sizes.
+			if err := t.answers(ctx, kind, s.passed); err != nil {
+				return 0, err
+			}
+			*s = before
+			pauses++
+			continue
 		}
 		for n := range passed {
 			if n > s.passed && !slices.Contains(sizes, n) { // of an earlier round
@@ -234,6 +255,17 @@ func (t *test) search(ctx context.Context, kind byte, least, most int) (int, err
 			return s.passed, nil
 		}
 	}
+}
+
+// answers waits for a packet of a size that passed before to be answered, and is an error where
+// none is.
+func (t *test) answers(ctx context.Context, kind byte, size int) error {
+	for end := time.Now().Add(firstAnswer); time.Now().Before(end); {
+		if passed, err := t.round(ctx, kind, []int{size}); err != nil || len(passed) > 0 {
+			return err
+		}
+	}
+	return &session.Error{Op: "probe the MTU", Reason: session.TimedOut, Err: fmt.Errorf("packets of %d bytes, which passed before, are not answered any more", size)}
 }
 
 // round sends probes of several sizes and waits for answers to all of them, as long as

@@ -1,11 +1,14 @@
 package mtu_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/servertest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -50,5 +53,48 @@ func TestFarServerBehindALimit(t *testing.T) {
 		if out.Metrics[m] != 1500 {
 			t.Errorf("%s is %v, want 1500: %q", m, out.Metrics[m], out.Facts)
 		}
+	}
+}
+
+// A path that carries less than its ends, and loses all packets for a while or from some moment on,
+// loses those that it carries as well: these are no limit.
+func TestLossOfAllIsNoLimit(t *testing.T) {
+	target := servertest.Serve(t, probe.ServerOptions{})
+	for name, c := range map[string]struct {
+		kind  byte // of the packets that begin it
+		whole int  // so many of those come before
+		lost  int  // packets that the path would carry
+	}{
+		"there, for a while": {datagram.Probe, 3, 60},
+		"back, for a while":  {datagram.Mirror, 0, 60},
+		"there":              {datagram.Probe, 3, 1 << 30},
+		"back":               {datagram.Mirror, 0, 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits for most of its time
+			seen, lost := 0, 0
+			path := servertest.Path{Lose: func(packet []byte) bool {
+				if len(packet) > 1472 {
+					return true
+				}
+				if packet[datagram.KindOffset] == c.kind {
+					seen++
+				}
+				if seen > c.whole {
+					lost++
+				}
+				return lost > 0 && lost <= c.lost
+			}}
+			spec := measurement.Spec{Kind: measurement.MTU, Timeout: 0.001}
+			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: path.Listen(t, target)}, nil)
+			if c.lost < 1<<30 {
+				testutil.OK(t, err)
+				if there, back := out.Metrics["path_mtu_bytes"], out.Metrics["reverse_path_mtu_bytes"]; there != 1500 || back != 1500 {
+					t.Errorf("%v bytes there and %v back, want 1500: %q", there, back, out.Facts)
+				}
+			} else if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.TimedOut || !strings.Contains(e.Error(), "not answered any more") {
+				t.Errorf("got %v, %v and %q", err, out.Metrics, out.Facts)
+			}
+		})
 	}
 }
