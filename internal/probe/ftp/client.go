@@ -216,8 +216,8 @@ func (t *test) expect(within time.Duration, report any) error {
 	t.control.Deadline = time.Now().Add(within)
 	end := time.AfterFunc(within, t.link.Conn.Interrupt)
 	err := protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, report)
-	if !end.Stop() && err != nil {
-		return errors.Join(session.ErrSilent, err)
+	if !end.Stop() && session.IsLost(err) {
+		return session.ErrSilent // which the interruption hides
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -152,5 +153,14 @@ func TestRepliesToBrokenTransfers(t *testing.T) {
 		if got := session.ReasonOf(wrap("transfer the file", fmt.Errorf("%w; the server says: %w", err, reply))); got != want {
 			t.Errorf("%v with a reply is %s, must be %s", err, got, want)
 		}
+	}
+}
+
+// Of a server that says nothing more this is said, and not how this end stops waiting.
+func TestSilentServerReportsNothing(t *testing.T) {
+	near, _ := probetest.Conns(t)
+	x := &test{link: &session.Link{Conn: near.Conn}, control: near}
+	if err := x.expect(time.Millisecond, nil); err == nil || err.Error() != session.ErrSilent.Error() {
+		t.Errorf("got %v", err)
 	}
 }
