@@ -217,7 +217,7 @@ func TestRunsThatBreakMostTrials(t *testing.T) {
 	}{
 		{[3][]int{}, [3][]int{some, some, some}, result.Costs, "worse than in old on goodput, flows-1, beyond any bound; unbounded, since it broke 18 of 30 trials, and in old none of 30"},
 		{[3][]int{all, all, all}, [3][]int{}, result.Gains, "better than in old on goodput, flows-1, beyond any bound; unbounded, since it broke none of 30 trials, and in old 30 of 30"},
-		{[3][]int{}, [3][]int{all, nil, nil}, result.NotResolved, "the level changed beyond any bound over 3 and 3 runs; unbounded, since it broke 10 of 30 trials, and in old none of 30"},
+		{[3][]int{}, [3][]int{all, nil, nil}, result.NotResolved, "the level changed by an unknown amount over 3 and 3 runs; unbounded, since it broke 10 of 30 trials, and in old none of 30"},
 		{[3][]int{nil, some, nil}, [3][]int{all, some, nil}, result.NotResolved, "unbounded, since it broke 16 of 30 trials, and in old 6 of 30"},
 		{[3][]int{some, some, some}, [3][]int{all, some, some}, result.NotResolved, "unbounded, since it broke 22 of 30 trials, and in old 18 of 30"},
 	} {
@@ -380,5 +380,47 @@ func TestResolutionHoldsTheLevelOfAFamily(t *testing.T) {
 	}
 	if float64(claims) > .05*float64(n) { // the correction is Bonferroni's, which errs on the safe side
 		t.Errorf("%d claims in %d reports", claims, n)
+	}
+}
+
+// What a path costs, or by how much that changed, is not known where nothing but infinities
+// is subtracted: it is not 0.
+func TestInfinitiesDoNotCancel(t *testing.T) {
+	odd, even, all := []int{1, 3, 5, 7}, []int{2, 4, 6, 8}, []int{1, 2, 3, 4, 5, 6, 7, 8}
+	run := func(direct, hop []int) *result.Result {
+		r := runOf("", map[string][]float64{"direct": around(1e9, .01, 8, 0), "hop": around(.5e9, .01, 8, 3)}, nil).Result
+		breakTrials(r, "direct", flows1.Name, direct...)
+		breakTrials(r, "hop", flows1.Name, hop...)
+		return r
+	}
+	unknown := func(e result.Effect, says string) {
+		t.Helper()
+		if e.Ratio != 0 || e.Difference != 0 || e.Low != nil || e.High != nil || e.DifferenceLow != nil || e.DifferenceHigh != nil ||
+			!e.EstimateUnbounded || !e.LowUnbounded || !e.HighUnbounded || e.Resolution != 0 || e.RepetitionsNeeded != 0 || e.Verdict != result.NotResolved {
+			t.Errorf("%+v", e)
+		}
+		checkSaid(t, said(e), says)
+	}
+	whole, swapped, broken, baseline := run(nil, nil), run(odd, even), run(nil, all), run(all, nil)
+	a := Analyse(swapped.Trials, swapped.Tests, swapped.Paths, DefaultOptions())
+	unknown(costOf(t, a, goodput), "hop: not resolved on goodput, flows-1: unbounded, where 5 % matters; unbounded, since it broke 4 of 8 trials, direct 4")
+	for _, c := range []struct {
+		before, after *result.Result
+		says          string
+	}{
+		{whole, swapped, "the cost changed by an unknown amount; unbounded, since it broke 4 of 8 trials, and in a none of 8; direct broke 4, and in a none"},
+		{swapped, swapped, "the cost changed by an unknown amount; unbounded, since it broke 4 of 8 trials, and in a 4 of 8; direct broke 4, and in a 4"},
+		{broken, broken, "no trial of either run has a value: it broke 8 of 8 trials, and in a 8 of 8"},
+		{baseline, baseline, "the cost changed by an unknown amount; unbounded, since it broke none of 8 trials, and in a none of 8; direct broke 8, and in a 8"},
+	} {
+		changes, _ := CompareRuns(Side{"a", []*result.Result{c.before}}, []Side{{"b", []*result.Result{c.after}}}, DefaultOptions())
+		unknown(costOf(t, Analysis{Costs: changes}, goodput), c.says)
+	}
+	// Of the pairs that have a cost it is known.
+	a = Analyse(whole.Trials, whole.Tests, whole.Paths, DefaultOptions())
+	most := run([]int{1, 2, 3}, []int{4, 5, 6})
+	b := Analyse(most.Trials, most.Tests, most.Paths, DefaultOptions())
+	if all, two := costOf(t, a, goodput), costOf(t, b, goodput); math.Abs(two.Ratio-all.Ratio) > 0.02 {
+		t.Errorf("%v of two pairs, %v of all", two.Ratio, all.Ratio)
 	}
 }

@@ -489,7 +489,7 @@ func (c *costEstimate) withholdChange(before, after []sample) {
 		c.againstEqual = append(c.againstEqual, result.WithheldMean)
 	}
 	many := func(n int, of sample) bool { return float64(n) > mostMissing*float64(of.missing+of.pairs) }
-	// Where neither run has a cost that is a number, the difference of the two is 0.
+	// Of costs that are no number in either run nothing is known.
 	unbounded := func(s sample) bool { return many(len(s.effects)-len(bounded(s.effects)), s) }
 	switch {
 	case many(was.missing, was) || many(is.missing, is):
@@ -516,12 +516,12 @@ func togetherOf(samples []sample) (all sample) {
 	return all
 }
 
-// around0 is each value's distance from their median.
+// around0 is each value's distance from the median of those that are bounded.
 func around0(values []float64) []float64 {
-	centre := statistics.Median(values)
+	centre := statistics.Median(bounded(values))
 	out := make([]float64, len(values))
 	for i, v := range values {
-		out[i] = statistics.Minus(v, centre)
+		out[i] = v - centre
 	}
 	return out
 }

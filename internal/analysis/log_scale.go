@@ -56,15 +56,16 @@ func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) 
 	if c.logarithmic {
 		judged = logs
 	}
-	c.estimate = statistics.MedianOfSorted(judged)
-	c.EstimateUnbounded = math.IsInf(c.estimate, 0)
-	c.LowUnbounded, c.HighUnbounded = math.IsInf(c.estimate, -1), math.IsInf(c.estimate, 1)
-	if d := statistics.MedianOfSorted(differences); !math.IsInf(d, 0) {
+	estimate, known := statistics.Centre(judged)
+	c.estimate = estimate
+	c.EstimateUnbounded = !known || math.IsInf(estimate, 0)
+	c.LowUnbounded, c.HighUnbounded = !known || math.IsInf(estimate, -1), !known || math.IsInf(estimate, 1)
+	if d, known := statistics.Centre(differences); known && !math.IsInf(d, 0) {
 		c.Difference = d
 	}
 	if logs != nil {
-		if r := math.Exp(statistics.MedianOfSorted(logs)); !math.IsInf(r, 0) {
-			c.Ratio = r
+		if m, known := statistics.Centre(logs); known && !math.IsInf(math.Exp(m), 0) {
+			c.Ratio = math.Exp(m)
 		}
 	}
 	i, ok := invert(judged)
@@ -89,7 +90,10 @@ func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]
 			*to = &v
 		}
 	}
-	whole := func(candidates []float64) bool { return !math.IsInf(statistics.MedianOfSorted(candidates), 0) }
+	whole := func(candidates []float64) bool {
+		centre, known := statistics.Centre(candidates)
+		return known && !math.IsInf(centre, 0)
+	}
 	known := func(candidates []float64, uncertainty float64) (statistics.Interval, bool) {
 		i, ok := invert(candidates)
 		return widened(i, statistics.MedianOfSorted(candidates), expanded(uncertainty, 1-c.alpha)), ok

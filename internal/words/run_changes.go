@@ -51,7 +51,10 @@ func (n Names) change(e result.Effect) string {
 		return text
 	}
 	by := "by " + change
-	if e.EstimateUnbounded {
+	switch {
+	case e.EstimateUnbounded && e.LowUnbounded && e.HighUnbounded:
+		by = "by an unknown amount" + from
+	case e.EstimateUnbounded:
 		by = "beyond any bound" + from
 	}
 	text := fmt.Sprintf("%s: not resolved on %s: %s changed %s", subject, what, of, by)

@@ -7,16 +7,32 @@ import (
 
 // Shifts are the differences of every value of b to every value of a, in
 // ascending order: len(a)·len(b) of them. Their median is the estimate of
-// Hodges & Lehmann (1963) of how far b lies from a.
+// Hodges & Lehmann (1963) of how far b lies from a. The difference of equal
+// infinities is not known: see withUnknown.
 func Shifts(a, b []float64) []float64 {
-	out := make([]float64, 0, len(a)*len(b))
+	out, unknown := make([]float64, 0, len(a)*len(b)+1), 0
 	for _, x := range a {
 		for _, y := range b {
-			out = append(out, Minus(y, x))
+			if x == y && math.IsInf(x, 0) {
+				unknown++
+			} else {
+				out = append(out, y-x)
+			}
 		}
 	}
-	slices.Sort(out)
-	return out
+	return withUnknown(out, unknown)
+}
+
+// withUnknown sorts candidates for an estimate and adds so many of which nothing is
+// known. In a test of ranks each is a tie, whatever the hypothesis, and so half of it lies
+// on either side: half of them, rounded up, become −∞, and as many +∞, which leaves the
+// median alone and moves the limits of the interval outwards.
+func withUnknown(candidates []float64, unknown int) []float64 {
+	for range (unknown + 1) / 2 {
+		candidates = append(candidates, math.Inf(-1), math.Inf(1))
+	}
+	slices.Sort(candidates)
+	return candidates
 }
 
 // rankSumDepth says which of the n·m shifts limit the interval: the k-th from

@@ -1,6 +1,9 @@
 package statistics
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // MedianOfSorted is the middle value, or the mean of the two middle ones. It
 // needs at least one value.
@@ -10,6 +13,12 @@ func MedianOfSorted(s []float64) float64 {
 		return s[n/2]
 	}
 	return midpoint(s[n/2-1], s[n/2])
+}
+
+// Centre is the median of sorted values, unless it lies between −∞ and +∞, and so is not
+// known.
+func Centre(s []float64) (median float64, known bool) {
+	return MedianOfSorted(s), !math.IsInf(s[(len(s)-1)/2], -1) || !math.IsInf(s[len(s)/2], 1)
 }
 
 // Median is that of values; 0 of none.

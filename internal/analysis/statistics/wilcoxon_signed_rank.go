@@ -2,21 +2,24 @@ package statistics
 
 import (
 	"math"
-	"slices"
 )
 
 // WalshAverages are the means of all pairs of values, each value with itself
-// included, in ascending order: n(n+1)/2 of them.
+// included, in ascending order: n(n+1)/2 of them. The mean of opposite infinities
+// is not known: see withUnknown.
 func WalshAverages(values []float64) []float64 {
-	n := len(values)
-	out := make([]float64, 0, n*(n+1)/2)
+	n, unknown := len(values), 0
+	out := make([]float64, 0, n*(n+1)/2+1)
 	for i, a := range values {
 		for _, b := range values[i:] {
-			out = append(out, midpoint(a, b))
+			if a == -b && math.IsInf(a, 0) {
+				unknown++
+			} else {
+				out = append(out, midpoint(a, b))
+			}
 		}
 	}
-	slices.Sort(out)
-	return out
+	return withUnknown(out, unknown)
 }
 
 // signedRankDepth says how many of the n(n+1)/2 Walsh averages lie beyond each

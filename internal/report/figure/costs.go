@@ -311,6 +311,10 @@ func drawCost(s *svg, a axis, r costRow, l costLayout, y float64) {
 	}
 	s.line(l.left, middle, l.right, middle, "grid")
 	if !onRatioAxis(r.cost) {
+		if e := r.cost; e.LowUnbounded && e.HighUnbounded && e.Broken == e.ReferenceBroken { // on either side, for all that is known
+			s.line(a.from, middle, a.to, middle, class("s", r.path)+" bar")
+			return
+		}
 		s.cross(a.unboundedAt(r.cost), middle, 4.5, class("s", r.path)+" cross", tooltip)
 		return
 	}
