@@ -48,6 +48,14 @@ func TestEqualReadingsHaveAnIntervalOfTheResolution(t *testing.T) {
 			t.Error(said(c))
 		}
 	}
+	// Nor do more tell where the path broke a trial.
+	broken := slices.Clone(small)
+	broken[9].Gate, broken[9].Metrics = measurement.Gate{Broken: true}, nil
+	for _, c := range Analyse(broken, []result.TestInfo{counts}, pathsNamed("direct", "hop"), Options{Matters: map[string]measurement.Margin{goodput: {Fraction: 0.0005}}}).Costs {
+		if c.Metric == goodput && (!c.NeedsLongerTrials || !strings.Contains(said(c), "; trials of this length resolve no effect below 0.0874 %")) {
+			t.Error(said(c))
+		}
+	}
 	// Of noise that is far larger than what a trial can know, more blocks do tell: the estimate
 	// may be anything.
 	noisy := slices.Concat(withMSS(trialsOf("direct", counts.Name, goodput, around(50e6, 0.3, 8, 0)...), 1448), withMSS(trialsOf("hop", counts.Name, goodput, around(50e6, 0.3, 8, 0)...), 1448))

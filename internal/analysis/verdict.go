@@ -44,7 +44,7 @@ func (c *costEstimate) decide() {
 			c.RepetitionsNeeded = c.repetitionsNeeded()
 		}
 	}
-	if len(bounded(c.effects)) == len(c.effects) {
+	if c.NeedsLongerTrials || len(bounded(c.effects)) == len(c.effects) {
 		c.Resolution = c.onMargin(c.reach())
 	}
 }
