@@ -10,12 +10,22 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
-// About writes how long something is expected to take.
+// About writes how long something is expected to take, or took.
 func About(d time.Duration) string {
-	if d >= 90*time.Second {
-		return fmt.Sprintf("%d min", int((d+30*time.Second)/time.Minute))
+	const day = 24 * time.Hour
+	minutes := d.Round(time.Minute)
+	switch {
+	case minutes >= 2*day:
+		days := d.Hours() / day.Hours()
+		return quantity.Number(days, quantity.Decimals(days, 2)) + " days"
+	case minutes%time.Hour == 0 && minutes >= 2*time.Hour:
+		return fmt.Sprintf("%d h", minutes/time.Hour)
+	case minutes >= 2*time.Hour:
+		return fmt.Sprintf("%d h %d min", minutes/time.Hour, minutes%time.Hour/time.Minute)
+	case d >= 90*time.Second:
+		return fmt.Sprintf("%d min", minutes/time.Minute)
 	}
-	return fmt.Sprintf("%d s", int((d+500*time.Millisecond)/time.Second))
+	return fmt.Sprintf("%d s", d.Round(time.Second)/time.Second)
 }
 
 // Clock writes a duration as minutes and seconds.

@@ -3,9 +3,11 @@ package words
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Every event has a line.
@@ -49,6 +51,17 @@ func TestEvents(t *testing.T) {
 	given := StoreLag(event.Lag{Coarsened: 1, Dropped: 30})
 	if want := "all received samples are on the disk; so far machines thinned 1 block and dropped 30 samples"; given != want {
 		t.Errorf("%q", given)
+	}
+}
+
+func TestAbout(t *testing.T) {
+	for d, want := range map[string]string{"0s": "0 s", "400ms": "0 s", "89.6s": "90 s", "90s": "2 min", "119m29s": "119 min", "119m40s": "2 h", "2h25m": "2 h 25 min",
+		"47h59m": "47 h 59 min", "47h59m40s": "2.0 days", "60h": "2.5 days", "720h": "30 days", "8760h": "365 days"} {
+		length, err := time.ParseDuration(d)
+		testutil.OK(t, err)
+		if got := About(length); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
 	}
 }
 
