@@ -170,6 +170,8 @@ type Pair struct {
 	RTT []PairRTT `json:"rtt,omitempty"`
 	// Hops is what the pair's trace saw.
 	Hops []TraceHop `json:"hops,omitempty"`
+	// OneWay is how the one-way delays of the pair were found, as Outcome.OneWay.
+	OneWay *OneWay `json:"one_way,omitempty"`
 }
 
 // StartOfSeat is how much later than the first pair the pair of a seat, counted from 1, started: as

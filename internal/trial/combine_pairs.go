@@ -82,7 +82,7 @@ func (c *combination) pairs() {
 	for i, o := range c.good {
 		p := &c.out.Pairs[c.index[i]]
 		p.Delay = measurement.SecondsOf(c.delays[i])
-		p.Metrics, p.Hops = measurement.Metrics{}, o.Hops
+		p.Metrics, p.Hops, p.OneWay = measurement.Metrics{}, o.Hops, o.OneWay
 		for name, v := range o.Metrics {
 			if !slices.Contains(ofHost, name) {
 				p.Metrics[name] = v
@@ -116,7 +116,8 @@ func coarse(b measurement.Bins, most int) *measurement.Bins {
 	return out
 }
 
-// metrics combines every metric that a pair brought.
+// metrics combines every metric that a pair brought, but percentiles, which latency takes
+// from one distribution where there is one: the mean of those of pairs is of nothing.
 func (c *combination) metrics() {
 	values, weights := map[string][]float64{}, map[string][]float64{}
 	for _, o := range c.good {
@@ -126,6 +127,9 @@ func (c *combination) metrics() {
 		}
 	}
 	for name, v := range values {
+		if percentile := strings.Contains(name, "_p50_") || strings.Contains(name, "_p99_"); percentile && measurement.MetricOf(name).Pairs == measurement.ByUnit {
+			continue
+		}
 		if !slices.Contains(ofHost, name) {
 			c.out.Metrics[name] = combined(name, v, weights[name])
 		}

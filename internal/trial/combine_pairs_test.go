@@ -308,6 +308,35 @@ func TestPercentilesOfPairs(t *testing.T) {
 		t.Errorf("the median of requests of which two thirds are lost is %v", v)
 	}
 	near("the loss", m["loss_fraction"], 20_000.0/29_010)
+
+	// Times to connect have no distribution, and so no percentiles of all pairs.
+	for _, b := range pairs {
+		b.outcome.Metrics["connect_p50_seconds"], b.outcome.Metrics["connections_per_second"] = 1e-3, 5
+	}
+	o := combine(measurement.Spec{Kind: measurement.CRR}, pairs)
+	if v, ok := o.Metrics["connect_p50_seconds"]; ok || o.Metrics["connections_per_second"] != 10 || o.Pairs[1].Metrics["connect_p50_seconds"] != 1e-3 {
+		t.Errorf("a median of the time to connect of %v, %v", v, o.Metrics)
+	}
+}
+
+// What the one-way delays of a pair are made of stays with it.
+func TestOneWayDelaysOfPairs(t *testing.T) {
+	pair := func(ahead measurement.Seconds) brought {
+		o := measurement.Outcome{Metrics: measurement.Metrics{}, OneWay: &measurement.OneWay{
+			Delays: measurement.Delays{Least: 0.001 + ahead, Median: 0.002 + ahead, P99: 0.003 + ahead}, AheadLeast: ahead, AheadMost: ahead + 1e-5, Exchanges: 9}}
+		o.OneWay.Fill(o.Metrics)
+		return brought{outcome: o}
+	}
+	pairs := []brought{pair(5), pair(-7)}
+	o := combine(measurement.Spec{Kind: measurement.UDP}, pairs)
+	for i, p := range o.Pairs {
+		if m := (measurement.Metrics{}); p.OneWay == nil || !p.OneWay.Fill(m) || m["one_way_delay_p50_seconds"] != p.Metrics["one_way_delay_p50_seconds"] {
+			t.Errorf("pair %d: %+v", i+1, p)
+		}
+	}
+	if o.OneWay != nil || math.Abs(o.Metrics["one_way_delay_p50_seconds"]-0.002) > 1e-5 {
+		t.Errorf("%+v", o)
+	}
 }
 
 // Shares of packets are weighted by how many there were.
