@@ -53,7 +53,7 @@ func (h *figureEstimate) compare() {
 		inside := *low <= published && published <= *high
 		h.InInterval = &inside
 	}
-	if ratioable(published) && measured >= 0 {
+	if known := h.Basis == result.BasisValue || measured > 0; known && ratioable(published) && measured >= 0 {
 		off := measured/published - 1
 		h.Off = &off
 	}
@@ -96,19 +96,23 @@ func (h *figureEstimate) measure() {
 }
 
 // takeRatio changes the basis to the ratio where that is what the testbed can
-// bear and both ratios are known.
+// bear and the published one is known. The measured one is 0 where no trial of the
+// baseline counts.
 func (h *figureEstimate) takeRatio() bool {
 	baseline := baselineOf(h.result)
 	if !h.result.Testbed.Relative || !dependsOnMachine(h.metric) || baseline == "" || h.Path == baseline {
 		return false
 	}
 	published := h.publishedBaseline(baseline)
-	cell := findCell(h.result, baseline, h.Test, h.Metric)
-	if !ratioable(published) || !ratioable(h.Value) || h.Measured <= 0 || cell == nil || cell.N == 0 || !ratioable(cell.Median) {
+	if !ratioable(published) || !ratioable(h.Value) || h.Measured <= 0 {
 		return false
 	}
 	h.Basis = result.BasisRatio
 	h.PublishedRatio = h.Value / published
+	cell := findCell(h.result, baseline, h.Test, h.Metric)
+	if cell == nil || cell.N == 0 || !ratioable(cell.Median) {
+		return true
+	}
 	h.MeasuredRatio = h.Measured / (cell.Median * h.Factor)
 	if ratios := h.blockRatios(baseline); len(ratios) > 0 {
 		h.MeasuredRatio = statistics.MedianOfSorted(ratios)

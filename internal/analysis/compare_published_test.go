@@ -120,6 +120,15 @@ func TestComparePublished(t *testing.T) {
 	if h := figured[2]; h.RatioLow == nil || h.InInterval == nil {
 		t.Errorf("a metric that no cost is worked out for has no interval of its ratio: %+v", h)
 	}
+	// Without a value of the baseline there is no ratio, and a value alone says nothing there.
+	without := publishedRun(true)
+	without.Trials = slices.DeleteFunc(without.Trials, func(t measurement.Trial) bool { return t.Path == "direct" && t.Test == "flows-1" })
+	without.Cells = Analyse(without.Trials, without.Tests, without.Paths, DefaultOptions()).Cells
+	if h := ComparePublished(without, figures)[1]; h.Basis != result.BasisRatio || h.Judgement != result.Undecided || h.Off != nil || h.InInterval != nil || h.MeasuredRatio != 0 || h.N != 8 ||
+		plain(words.JudgementReason(h)) != "the baseline, whose value it is divided by, has none, published 0.297× the baseline" ||
+		!strings.Contains(plain(words.Names{}.Published(h)), "goodput was published as 0.297× the baseline's, which has no value here, undecided at 5 %") {
+		t.Errorf("%+v\n%s\n%s", h, words.JudgementReason(h), words.Names{}.Published(h))
+	}
 	// The baseline's value is found among the experiment's own figures when only
 	// some are chosen.
 	r := publishedRun(true)

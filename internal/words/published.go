@@ -92,11 +92,16 @@ func JudgementReason(p result.PublishedComparison) string {
 		return ""
 	}
 	var parts []string
-	if p.Basis == result.BasisRatio {
+	baseline := p.Basis != result.BasisRatio || p.MeasuredRatio > 0 // has the value that it needs
+	switch {
+	case !baseline:
+		parts = append(parts, "the baseline, whose value it is divided by, has none", "published "+Ratio(p.PublishedRatio)+" the baseline")
+	case p.Basis == result.BasisRatio:
 		ratio, between := ratioEstimate(p.MeasuredRatio, p.RatioLow, p.RatioHigh)
 		parts = append(parts, joined(ratio+" the baseline", between), "published "+Ratio(p.PublishedRatio))
 	}
 	switch {
+	case !baseline:
 	case p.Off != nil:
 		parts = append(parts, off(p))
 	case p.Measured == p.Value:
@@ -113,6 +118,7 @@ func JudgementReason(p result.PublishedComparison) string {
 		parts = append(parts, "the model leaves it out")
 	case p.Judgement == result.NotJudged:
 		parts = append(parts, "no tolerance is stated")
+	case !baseline:
 	case p.Judgement == result.Undecided && (low == nil || high == nil):
 		parts = append(parts, "too few trials for an interval")
 	case p.Judgement == result.Undecided:
@@ -140,8 +146,11 @@ func (n Names) Published(p result.PublishedComparison) string {
 		return what + " was not measured: " + JudgementReason(p)
 	}
 	text := fmt.Sprintf("%s is %s, published %s", what, Value(p.Measured, metric.Unit), Value(p.Value, metric.Unit))
-	if p.Basis == result.BasisRatio {
+	switch {
+	case p.Basis == result.BasisRatio && p.MeasuredRatio > 0:
 		text = fmt.Sprintf("%s is %s the baseline's, published %s", what, Ratio(p.MeasuredRatio), Ratio(p.PublishedRatio))
+	case p.Basis == result.BasisRatio:
+		text = fmt.Sprintf("%s was published as %s the baseline's, which has no value here", what, Ratio(p.PublishedRatio))
 	}
 	if p.Off != nil {
 		text += ": " + off(p)
