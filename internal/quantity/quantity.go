@@ -97,6 +97,15 @@ func Decimals(v float64, significant int) int {
 	return min(max(significant-1-exponent, 0), maxDecimals)
 }
 
+// DecimalsIn is how many decimals a value in a unit wants: three significant digits, and
+// more of a share just below the whole, of which something is missing.
+func DecimalsIn(s Scale, x float64) int {
+	if s == percent && x >= 99.95 && x < 100 {
+		return Decimals(100-x, 1)
+	}
+	return Decimals(x, 3)
+}
+
 // Number writes v with a true minus sign, which lines up with digits, and
 // without a negative zero. Magnitudes that decimals cannot show go to exponent
 // notation; what is not finite is a dash.
@@ -158,7 +167,7 @@ func Split(v float64, u measurement.Unit) (number, unit string) {
 	case s == plain && x == math.Trunc(x) && math.Abs(x) < 1e7:
 		return Number(x, 0), ""
 	}
-	return Number(x, Decimals(x, 3)), s.Name
+	return Number(x, DecimalsIn(s, x)), s.Name
 }
 
 // Count writes a whole count and its noun, with an s unless it is one: "1

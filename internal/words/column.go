@@ -59,7 +59,7 @@ func (c Column) ScaleOf(v float64) quantity.Scale {
 func (c Column) Split(v float64) (number, unit string, write func(float64) string) {
 	s, decimals := c.ScaleOf(v), c.decimals
 	if c.mixed {
-		decimals = quantity.Decimals(v/s.Factor, 3)
+		decimals = quantity.DecimalsIn(s, v/s.Factor)
 		if whole(s) && v == math.Trunc(v) {
 			decimals = 0
 		}
@@ -95,7 +95,7 @@ func columnDecimals(values, widths []float64, s quantity.Scale) int {
 	}
 	d := 0
 	for _, v := range values {
-		d = max(d, quantity.Decimals(v/s.Factor, 3))
+		d = max(d, quantity.DecimalsIn(s, v/s.Factor))
 	}
 	for _, w := range widths {
 		if w > 0 && quantity.Decimals(w/s.Factor, 1) > d {

@@ -40,7 +40,7 @@ func Percent(fraction float64) string {
 
 // Share writes a part of a whole, to the nearest per cent.
 func Share(fraction float64) string {
-	if fraction > 0 && fraction < 0.005 {
+	if fraction > 0 && fraction <= 0.005 {
 		return Unit("< 1", "%")
 	}
 	return Unit(quantity.Number(100*fraction, 0), "%")
