@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // breakTrials has a path break its trials of a test in some blocks.
@@ -380,6 +381,24 @@ func TestResolutionHoldsTheLevelOfAFamily(t *testing.T) {
 	}
 	if float64(claims) > .05*float64(n) { // the correction is Bonferroni's, which errs on the safe side
 		t.Errorf("%d claims in %d reports", claims, n)
+	}
+}
+
+// Runs stay the unit where no run of a side has a value.
+func TestRunsWithoutAnyValue(t *testing.T) {
+	before, after := runsWith(.7, 1.1, 0), runsWith(.9, 1.1, 4)
+	for _, r := range after {
+		for _, path := range []string{"direct", "hop"} {
+			breakTrials(r, path, flows1.Name, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+		}
+	}
+	changes, notes := CompareRuns(Side{"old", before}, []Side{{"new", after}}, DefaultOptions())
+	c := costOf(t, Analysis{Costs: changes}, goodput)
+	if c.Runs != 3 || c.ReferenceRuns != 3 || c.Counted() != 0 || c.Verdict != result.NotResolved || !slices.Equal(c.Withheld, []result.Withheld{result.WithheldBothBroken}) {
+		t.Errorf("%+v", c)
+	}
+	if slices.ContainsFunc(notes, func(n result.Note) bool { return n.Code != result.NoteBrokenTrials }) || !strings.HasPrefix(words.ChangesNote(changes), "Each run is one reading") {
+		t.Errorf("%s\n%s", words.ChangesNote(changes), notesText(notes))
 	}
 }
 

@@ -331,6 +331,9 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 	c.N, c.Median, c.BaselineMedian = levels(after)
 	c.withholdChange(before, after)
 	ofRuns := len(before) > 1 || len(after) > 1
+	if ofRuns {
+		c.Runs, c.ReferenceRuns = len(after), len(before)
+	}
 	unknown := func(s sample) bool { return len(s.effects) == 0 } // no block of the run has a value
 	before, after = slices.DeleteFunc(before, unknown), slices.DeleteFunc(after, unknown)
 	switch {
