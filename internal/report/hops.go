@@ -248,8 +248,9 @@ func (w watched) grain() (most float64) {
 	return most
 }
 
-// checkHops compares what the hops counted with what the receivers confirmed.
-func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []words.HopCheck {
+// checkHops compares what the hops counted with what the receivers confirmed. What is sent
+// back passes by the hops of one way.
+func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string, oneWay []string) []words.HopCheck {
 	var out []words.HopCheck
 	of := func(hop string, back bool) *words.HopCheck {
 		i := slices.IndexFunc(out, func(c words.HopCheck) bool { return c.Hop == hop && c.Reverse == back })
@@ -291,7 +292,7 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 			if there := ends * (1 - back); there > 0 {
 				note(of(w.Label(), false), forward/there-1, underWay(t, spec, false, from, to)/there, grain, within)
 			}
-			if here := ends * back; here > 0 {
+			if here := ends * back; here > 0 && !slices.Contains(oneWay, w.name) {
 				note(of(w.Label(), true), backward/here-1, underWay(t, spec, true, from, to)/here, grain, within)
 			}
 		}
@@ -313,7 +314,7 @@ func (m *Model) hopSections() (out []hopSection, others string) {
 				more++
 				continue
 			}
-			s := hopSection{Path: p.Label, Test: t.Label, Sentences: words.HopAgreement(checkHops(trials, t.Spec, p.Tunnel()), hopsAgree)}
+			s := hopSection{Path: p.Label, Test: t.Label, Sentences: words.HopAgreement(checkHops(trials, t.Spec, p.Tunnel(), p.oneWay()), hopsAgree)}
 			if said := m.processorSentence(p, t, trials); said != "" {
 				s.Sentences = append(s.Sentences, said)
 			}
@@ -334,6 +335,18 @@ func (p Path) Tunnel() string {
 		return ""
 	}
 	return p.Info.Tunnel
+}
+
+// oneWay are the hops that the way back bypasses.
+func (p Path) oneWay() (names []string) {
+	if p.Info != nil {
+		for _, h := range p.Info.Hops {
+			if h.Parameters["one_way"] == "true" {
+				names = append(names, h.Name)
+			}
+		}
+	}
+	return names
 }
 
 // WatchedTrials are the trials that count of a test of throughput on a path,

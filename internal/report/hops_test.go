@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -17,7 +18,7 @@ func TestHopsAgree(t *testing.T) {
 	m := New(r)
 	flows := m.Tests[2]
 	for path, want := range map[int]float64{1: 0.005, 2: 0.08} {
-		checks := checkHops(m.WatchedTrials(m.Paths[path], flows), flows.Spec, "")
+		checks := checkHops(m.WatchedTrials(m.Paths[path], flows), flows.Spec, "", nil)
 		if len(checks) != 1 || checks[0].Reverse || len(checks[0].Differences) != 6 {
 			t.Fatalf("%s: %+v", m.Paths[path].Name, checks)
 		}
@@ -54,7 +55,7 @@ func TestHopsAgreeBothWays(t *testing.T) {
 		measurement.Send:    {{Hop: "r", Differences: []float64{-0.25}}},
 		measurement.Receive: {{Hop: "r", Reverse: true, Differences: []float64{-0.8}}},
 	} {
-		got := checkHops([]*measurement.Trial{trial}, measurement.Spec{Kind: measurement.TCP, Direction: direction}, "")
+		got := checkHops([]*measurement.Trial{trial}, measurement.Spec{Kind: measurement.TCP, Direction: direction}, "", nil)
 		if len(got) != len(want) {
 			t.Fatalf("%s: %+v", direction, got)
 		}
@@ -64,12 +65,18 @@ func TestHopsAgreeBothWays(t *testing.T) {
 			}
 		}
 	}
+	// What is sent back does not cross a hop of one way.
+	one := Path{Info: &result.PathInfo{Hops: []result.HopInfo{{Name: "l"}, {Name: "r", Parameters: map[string]string{"one_way": "true"}}}}}.oneWay()
+	got := checkHops([]*measurement.Trial{trial}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Both}, "", one)
+	if len(got) != 1 || got[0].Reverse {
+		t.Errorf("%+v", got)
+	}
 	// What waits in a queue behind the hop has reached nobody: that is said, and
 	// the hop still does not agree.
 	queued := *trial
 	queued.Flows = []measurement.Flow{{Info: []measurement.TCPInfo{{At: 0, InFlight: 1e6}, {At: 1, InFlight: 21e6}}}}
 	queued.HopSeries = []measurement.HopSeries{reporttest.Counting("r", 0, bins, 1.2)}
-	got := checkHops([]*measurement.Trial{&queued}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, "")
+	got = checkHops([]*measurement.Trial{&queued}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, "", nil)
 	if len(got) != 1 || math.Abs(got[0].Differences[0]-0.2) > 1e-9 || got[0].Apart != 1 || got[0].Queued != 1 {
 		t.Errorf("with what waits: %+v", got)
 	}
@@ -80,7 +87,7 @@ func TestHopsAgreeBothWays(t *testing.T) {
 	// Too little of the window is covered for a comparison.
 	short := *trial
 	short.HopSeries = []measurement.HopSeries{{Name: "r", Samples: there.Samples[:5]}}
-	if got := checkHops([]*measurement.Trial{&short}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, ""); got != nil {
+	if got := checkHops([]*measurement.Trial{&short}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, "", nil); got != nil {
 		t.Errorf("0.38 s of 0.9 s are compared: %+v", got)
 	}
 }
@@ -186,7 +193,7 @@ func TestHopsOfRareSources(t *testing.T) {
 		trial := &measurement.Trial{Outcome: measurement.Outcome{
 			Throughput: bins, Flows: []measurement.Flow{{Final: &measurement.TCPInfo{MSS: 1448, PathMTU: 1500}}}, HopSeries: []measurement.HopSeries{s},
 		}}
-		checks := checkHops([]*measurement.Trial{trial}, spec, "")
+		checks := checkHops([]*measurement.Trial{trial}, spec, "", nil)
 		if len(checks) != 1 {
 			t.Fatalf("%+v", checks)
 		}
