@@ -289,10 +289,11 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 			within := hopsAgree + grain/(to-from)
 			forward, backward := w.Payload(from, to, FramingOf(t, spec, tunnel))
 			ends := Confirmed(t.Throughput, from, to)
-			if there := ends * (1 - back); there > 0 {
+			counts := w.countsPackets() // else what is 0 may have no counter
+			if there := ends * (1 - back); there > 0 && (counts || forward > 0) {
 				note(of(w.Label(), false), forward/there-1, underWay(t, spec, false, from, to)/there, grain, within)
 			}
-			if here := ends * back; here > 0 && !slices.Contains(oneWay, w.name) {
+			if here := ends * back; here > 0 && (counts || backward > 0) && !slices.Contains(oneWay, w.name) {
 				note(of(w.Label(), true), backward/here-1, underWay(t, spec, true, from, to)/here, grain, within)
 			}
 		}
@@ -376,6 +377,13 @@ func counted(c measurement.HopCounter, w watched) (sum float64, known bool) {
 	return sum, known || sum != 0
 }
 
+// countsPackets says that a hop counts packets: a source that counts bytes alone may have no
+// counter of what is 0, either.
+func (w watched) countsPackets() bool {
+	end := w.at(math.Inf(1))
+	return end.ForwardPackets+end.BackwardPackets > 0 || end.ForwardBytes+end.BackwardBytes == 0
+}
+
 // hopMedians are those of every counter that some hop has.
 func hopMedians(trials []*measurement.Trial) Medians {
 	var labels []string
@@ -394,10 +402,10 @@ func hopMedians(trials []*measurement.Trial) Medians {
 	}
 	for _, c := range measurement.HopCounters() {
 		column := make([]string, len(labels))
-		shown := c.Always
+		shown := false
 		for i, label := range labels {
 			var values []float64
-			has := c.Always // what a hop has in one trial, it has in all, be it 0
+			has := c.Always && slices.ContainsFunc(byHop[label], watched.countsPackets) // what a hop has in one trial, it has in all, be it 0
 			for _, w := range byHop[label] {
 				v, known := counted(c, w)
 				if has = has || known; known || !c.Size {

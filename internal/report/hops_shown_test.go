@@ -116,6 +116,33 @@ func TestHopsCountNothingInMostTrials(t *testing.T) {
 	}
 }
 
+// What a hop does not count is not 0: of a source of bytes alone nothing else is known.
+func TestHopsThatCountBytesAlone(t *testing.T) {
+	r := reporttest.Watched(t)
+	for i := range r.Trials {
+		for k := range r.Trials[i].HopSeries {
+			for j, s := range r.Trials[i].HopSeries[k].Samples {
+				r.Trials[i].HopSeries[k].Samples[j] = measurement.HopSample{At: s.At, ForwardBytes: s.ForwardBytes}
+			}
+		}
+	}
+	for i := range r.Tests {
+		r.Tests[i].Spec.Direction = measurement.Receive
+	}
+	sections := report.New(r).Hops
+	for _, s := range sections {
+		if strings.Contains(strings.Join(s.Sentences, " "), "does not agree") {
+			t.Errorf("%s, %s: %q", s.Path, s.Test, s.Sentences)
+		}
+		if len(s.Columns) != 1 || s.Columns[0] != "to the destination" {
+			t.Errorf("%s, %s: %q", s.Path, s.Test, s.Columns)
+		}
+	}
+	if len(sections) == 0 {
+		t.Error("no hops")
+	}
+}
+
 // Of many tests on many paths a report has the hops of some, and says of how many it has none.
 func TestHopsThatAreLeftOutAreCounted(t *testing.T) {
 	r := reporttest.Watched(t) // two tests on two paths
