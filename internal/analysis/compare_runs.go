@@ -65,7 +65,7 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 					lacking = []string{""} // no trial counts
 				}
 				for _, metric := range lacking {
-					notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Test: t.Name, Metric: metric})
+					notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: t.Name, Metric: metric})
 				}
 			}
 		}

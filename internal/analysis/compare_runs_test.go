@@ -344,7 +344,7 @@ func TestCompareRunsWithHoles(t *testing.T) {
 	if len(changes) != 1 || changes[0].Path != "hop" || changes[0].Test != "flows-1" {
 		t.Errorf("changes: %+v", changes)
 	}
-	for _, want := range []string{`B has no path "gone"`, "B: 12 of 24 trials excluded", "not compared, since in one of the runs (A and B) no trial of it counts"} {
+	for _, want := range []string{`B has no path "gone"`, "B: 12 of 24 trials excluded", "not compared, since in one of the runs (A and B) no block has a counted value on both hop and direct"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}

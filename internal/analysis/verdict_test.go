@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), result.TooFewBlocks,
 			"hop: too few blocks on goodput, flows-1: 1 of 6 blocks; −49.9 % so far; needs at least 6 blocks; the spread of trials is unknown"},
 		{"hole", flows1, goodput, around(1e9, 0.01, 8, 0), nil, result.NotResolved,
-			"hop: not resolved on goodput, flows-1: no block has a counted trial on both hop and direct"},
+			"hop: not resolved on goodput, flows-1: no block has a counted value on both hop and direct"},
 		{"identical", flows1, goodput, around(1e9, 0, 8, 0), around(1e9, 0, 8, 0), result.NoCost,
 			"hop: no cost larger than 0.1 % on goodput, flows-1, where 5 % matters"},
 		{"without noise", flows1, goodput, around(1e9, 0, 8, 0), around(5e8, 0, 8, 0), result.Costs,

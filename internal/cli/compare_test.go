@@ -149,7 +149,7 @@ func TestNotShownEqualWithoutMeasurement(t *testing.T) {
 					r.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
 				}
 			}
-		}, "one-appliance, flows-1: not compared, since in one of the runs (A and B) no trial of it counts"},
+		}, "one-appliance, flows-1: not compared, since in one of the runs (A and B) no block has a counted"},
 		"no such test": {func(r *result.Result) {
 			r.Tests = r.Tests[1:]
 			r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return t.Test == "flows-1" })
@@ -205,7 +205,7 @@ func TestNotShownEqualOfNothing(t *testing.T) {
 	var b bytes.Buffer
 	testutil.OK(t, data.Write(&b, &r))
 	testutil.OK(t, os.WriteFile(file, b.Bytes(), 0o666))
-	const why = "one-appliance, flows-1: not compared, since in one of the runs (A and B) no trial of it counts"
+	const why = "one-appliance, flows-1: not compared, since in one of the runs (A and B) no block has a counted"
 	for failOn, want := range map[string]int{"not-shown-equal": base.ExitFound, "cost": base.ExitUsage} {
 		status, stdout, stderr := command(t, "compare", good, none, "--fail-on", failOn)
 		if status != want || !strings.Contains(stderr, why) || strings.Contains(stdout, why) != (want == base.ExitFound) {

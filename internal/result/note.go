@@ -34,7 +34,7 @@ const (
 	NoteRelativeMachines NoteCode = "relative_machines"   // two machines, and figures that depend on them
 	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other, or a comparison of it
 	NoteNoTest           NoteCode = "no_test"             // a run lacks a test of the other
-	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of one of two runs counts, or none that does has a metric
+	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no block of one of two runs has trials that count on all compared paths, or values of a metric
 	NoteOldFormat        NoteCode = "old_format"          // a test of a run of format 1 cannot be compared
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
 	NoteRepeatedBlock    NoteCode = "repeated_block"      // torn by an interruption

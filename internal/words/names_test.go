@@ -460,6 +460,22 @@ func TestWhatAnEffectIsOf(t *testing.T) {
 	if got := plain(names.Effect(e)); got != "hop: no cost larger than 0.5 % on goodput, t, below the source's egress cap of 12.5 Gbit/s, which limited both, where 2 % matters" {
 		t.Errorf("%q", got)
 	}
+	// Of a comparison of comparisons any path may lack a value.
+	against := &result.Contrast{Path: "a", Baseline: "direct"}
+	none := result.Effect{Path: "c", Baseline: "b", Against: against, Test: "t", Metric: "goodput_bits_per_second", Verdict: result.NotResolved}
+	if got := plain(names.Effect(none)); got != "c over b, compared with a over direct: not resolved on goodput, t: no block has a counted value on all of c, b, a and direct" {
+		t.Errorf("%q", got)
+	}
+	note := result.Note{Code: result.NoteNothingToCompare, Run: "B", ReferenceRun: "A", Path: "c", Baseline: "b", Test: "t", Metric: "goodput_bits_per_second"}
+	for want, against := range map[string]*result.Contrast{
+		"c over b, t: goodput is not compared, since in one of the runs (A and B) no block has a counted value on both c and b.":                                           nil,
+		"c over b, compared with a over direct, t: goodput is not compared, since in one of the runs (A and B) no block has a counted value on all of c, b, a and direct.": against,
+	} {
+		note.Against = against
+		if got := plain(names.Note(note)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	names.baseline = "other"
 	if got := plain(names.Effect(e)); !strings.HasPrefix(got, "hop over direct: ") {
 		t.Errorf("%q", got)

@@ -103,10 +103,14 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("%s has no test %q of the same kind.", x.Run, x.Test)
 	}},
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
+		what, why := "", "no trial of it counts"
 		if x.Metric != "" {
-			return fmt.Sprintf("%s, %s: %s is not compared, since in one of the runs (%s and %s) no trial that counts has it.", n.Path(x.Path), n.Test(x.Test), measurement.MetricOf(x.Metric).Label, x.ReferenceRun, x.Run)
+			what, why = measurement.MetricOf(x.Metric).Label+" is ", "no trial that counts has it"
 		}
-		return fmt.Sprintf("%s, %s: not compared, since in one of the runs (%s and %s) no trial of it counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
+		if e := effectOf(x); e.Baseline != "" {
+			why = "no block has a counted value on " + n.compared(e)
+		}
+		return fmt.Sprintf("%s, %s: %snot compared, since in one of the runs (%s and %s) %s.", n.ofNote(x), n.Test(x.Test), what, x.ReferenceRun, x.Run, why)
 	}},
 	result.NoteOldFormat: {say: func(n Names, x result.Note) string {
 		why := "that format counts the goodput of UDP differently"
@@ -230,10 +234,12 @@ func excluded(x result.Note, what string) string {
 	return fmt.Sprintf("%d of %s %s (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), what, strings.Join(names, ", "), strings.Join(reasons, "; "))
 }
 
-// ofNote is the effect that a note is of.
-func (n Names) ofNote(x result.Note) string {
-	return n.Subject(result.Effect{Path: x.Path, Baseline: x.Baseline, Against: x.Against})
+// effectOf is the effect that a note is of, and ofNote its name.
+func effectOf(x result.Note) result.Effect {
+	return result.Effect{Path: x.Path, Baseline: x.Baseline, Against: x.Against}
 }
+
+func (n Names) ofNote(x result.Note) string { return n.Subject(effectOf(x)) }
 
 func (n Names) drift(x result.Note) string {
 	d := x.Drift

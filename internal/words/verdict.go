@@ -87,6 +87,14 @@ func (n Names) Subject(e result.Effect) string {
 	return n.Path(e.Path)
 }
 
+// compared are all paths of an effect.
+func (n Names) compared(e result.Effect) string {
+	if e.Against == nil {
+		return "both " + n.Path(e.Path) + " and " + n.Path(e.Baseline)
+	}
+	return "all of " + List([]string{n.Path(e.Path), n.Path(e.Baseline), n.Path(e.Against.Path), n.Path(e.Against.Baseline)})
+}
+
 // judged is the sentence of a verdict.
 func (n Names) judged(e result.Effect) string {
 	subject, what := n.Subject(e), n.measured(e)
@@ -94,7 +102,7 @@ func (n Names) judged(e result.Effect) string {
 	case e.Run != "":
 		return n.change(e)
 	case e.N == 0:
-		return fmt.Sprintf("%s: not resolved on %s: no block has a counted trial on both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
+		return fmt.Sprintf("%s: not resolved on %s: no block has a counted value on %s", subject, what, n.compared(e))
 	case e.Metric == measurement.BrokenTrials:
 		return n.breaking(e, subject)
 	case e.Counted() == 0:
