@@ -466,6 +466,12 @@ func TestWhatAnEffectIsOf(t *testing.T) {
 	if got := plain(names.Effect(none)); got != "c over b, compared with a over direct: not resolved on goodput, t: no block has a counted value on all of c, b, a and direct" {
 		t.Errorf("%q", got)
 	}
+	// Its sentence has no levels: those of the two paths alone may say the opposite.
+	beyond := result.Effect{Path: "c", Baseline: "b", Against: against, Test: "t", Metric: "rtt_p50_seconds", N: 8, Median: 4e-3, ReferenceMedian: 3e-3,
+		EstimateUnbounded: true, LowUnbounded: true, Verdict: result.Gains}
+	if got := plain(names.Effect(beyond)); got != "c over b, compared with a over direct: gains RTT p50, t beyond any bound; unbounded, since values of some trials are unbounded" {
+		t.Errorf("%q", got)
+	}
 	note := result.Note{Code: result.NoteNothingToCompare, Run: "B", ReferenceRun: "A", Path: "c", Baseline: "b", Test: "t", Metric: "goodput_bits_per_second"}
 	for want, against := range map[string]*result.Contrast{
 		"c over b, t: goodput is not compared, since in one of the runs (A and B) no block has a counted value on both c and b.":                                           nil,

@@ -194,16 +194,16 @@ func (n Names) claim(e result.Effect, subject, what string) string {
 		return Value(v, metric.Unit)
 	}
 	change := median(e.ReferenceMedian, e.ReferenceBroken) + " → " + median(e.Median, e.Broken)
-	if e.EstimateUnbounded {
-		return fmt.Sprintf("%s: %s %s beyond any bound (%s)", subject, e.Verdict, what, change)
-	}
-	if r := Ratio(e.Ratio); r != "" && !metric.HigherIsBetter && !isMultiple(e) {
+	if r := Ratio(e.Ratio); r != "" && !metric.HigherIsBetter && !isMultiple(e) && !e.EstimateUnbounded {
 		change += ", " + r
 	}
-	if e.Against != nil {
+	if e.Against != nil { // whose paths have other levels
 		change = ""
 	} else {
 		change = " (" + change + ")"
+	}
+	if e.EstimateUnbounded {
+		return fmt.Sprintf("%s: %s %s beyond any bound%s", subject, e.Verdict, what, change)
 	}
 	v, _, _ := e.Judged()
 	much := joined(size(e, false, false))
