@@ -1,19 +1,16 @@
 package event
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 )
 
-// Write writes what a reader gets as JSON documents, one a line, until the stream is
-// closed or ctx is over. Whoever reads the lines has each as soon as no more are there.
+// Write writes what a reader gets as JSON documents, one a line and a call, until the stream is
+// closed or ctx is over.
 func Write(ctx context.Context, w io.Writer, r *Reader) error {
-	buffered := bufio.NewWriter(w)
-	encoder := json.NewEncoder(buffered)
+	encoder := json.NewEncoder(w)
 	for {
 		events, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -24,11 +21,8 @@ func Write(ctx context.Context, w io.Writer, r *Reader) error {
 		}
 		for _, e := range events {
 			if err := encoder.Encode(e); err != nil {
-				return fmt.Errorf("write the events: %w", err)
+				return err
 			}
-		}
-		if err := buffered.Flush(); err != nil {
-			return fmt.Errorf("write the events: %w", err)
 		}
 	}
 }

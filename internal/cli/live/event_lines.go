@@ -53,39 +53,59 @@ func OpenLines(file string, s *base.Streams) (*Lines, error) {
 	return writeLines(to, end, s.Err), nil
 }
 
-// writeLines writes to a file that may be full for a while: what does not fit is written before
-// the next event. Told hears once of each such time.
+// writeLines has events written to a file, and then end called. Warnings go to told.
 func writeLines(to io.Writer, end func() error, told io.Writer) *Lines {
 	l := &Lines{lines: make(chan any, mostLines), ended: make(chan error, 1)}
 	go func() {
-		var pending []byte
-		var failed error
-		unwritten := 0 // events
+		file := patientFile{to: to, warn: func(text string) { fmt.Fprintln(told, "warning: "+text) }}
+		encoder := json.NewEncoder(&file)
 		for e := range l.lines {
-			text, err := json.Marshal(e)
-			if err != nil {
-				continue
-			}
-			if len(pending)+len(text) < mostPending {
-				pending = append(append(pending, text...), '\n')
-			} else {
-				unwritten++
-			}
-			n, err := to.Write(pending)
-			if pending = pending[n:]; err != nil && failed == nil {
-				fmt.Fprintf(told, "warning: write the events: %v; they wait in memory, %s of them at most\n", err, quantity.FormatBytes(mostPending))
-			}
-			failed = err
+			_ = encoder.Encode(e)
 		}
-		if failed != nil {
-			_, failed = to.Write(pending)
-		}
-		if unwritten > 0 {
-			failed = errors.Join(failed, fmt.Errorf("%s found no room", quantity.Count(unwritten, "event")))
-		}
-		l.ended <- errors.Join(failed, end())
+		l.ended <- errors.Join(file.end(), end())
 	}()
 	return l
+}
+
+// patientFile writes lines, one a call, to a file that may be full for a while: what does not fit
+// is written before the next line. Warn hears once of each such time.
+type patientFile struct {
+	to        io.Writer
+	warn      func(string)
+	pending   []byte
+	failed    error // the last write
+	unwritten int   // lines
+}
+
+// Write never fails: end tells what could not be written.
+func (f *patientFile) Write(line []byte) (int, error) {
+	if len(f.pending)+len(line) <= mostPending {
+		f.pending = append(f.pending, line...)
+	} else {
+		f.unwritten++
+	}
+	before := f.failed
+	if f.flush(); f.failed != nil && before == nil {
+		f.warn(fmt.Sprintf("write the events: %v; they wait in memory, %s of them at most", f.failed, quantity.FormatBytes(mostPending)))
+	}
+	return len(line), nil
+}
+
+func (f *patientFile) flush() {
+	var n int
+	n, f.failed = f.to.Write(f.pending)
+	f.pending = f.pending[n:]
+}
+
+// end writes what waits once more.
+func (f *patientFile) end() error {
+	if f.failed != nil {
+		f.flush()
+	}
+	if f.unwritten > 0 {
+		return errors.Join(f.failed, fmt.Errorf("%s found no room", quantity.Count(f.unwritten, "event")))
+	}
+	return f.failed
 }
 
 // endLine ends the half line that a program which was killed may have left in a file.

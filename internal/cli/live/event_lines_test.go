@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -66,6 +68,33 @@ func TestLinesOntoAFullDisk(t *testing.T) {
 				t.Errorf("told: %q", got)
 			}
 		})
+	}
+}
+
+// Nor does it cost a run an event; its user is warned at once.
+func TestEventsOntoAFullDisk(t *testing.T) {
+	disk := &fullDisk{room: 25, until: 5}
+	v := &Views{Stream: event.NewStream()}
+	v.write(t.Context(), disk, func() error { return nil })
+	for range 8 {
+		v.Stream.Publish(event.Event{Code: event.Note, Text: "told"})
+	}
+	warned := event.Event{}
+	for reader := v.Stream.Read(8); warned.Code != event.Warning; {
+		events, err := reader.Next(t.Context())
+		testutil.OK(t, err)
+		warned = events[0]
+	}
+	if !strings.Contains(warned.Text, syscall.ENOSPC.Error()) {
+		t.Errorf("warned: %q", warned.Text)
+	}
+	testutil.OK(t, v.Close())
+	lines := json.NewDecoder(disk)
+	for number := int64(1); number <= warned.Number; number++ {
+		var e event.Event
+		if err := lines.Decode(&e); err != nil || e.Number != number {
+			t.Fatalf("event %d: %v, %+v", number, err, e)
+		}
 	}
 }
 

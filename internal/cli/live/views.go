@@ -126,12 +126,12 @@ type anew struct {
 
 func (a *anew) Write(p []byte) (int, error) {
 	if !a.begun {
-		a.begun = true
 		if info, err := a.Stat(); err == nil && info.Mode().IsRegular() {
 			if err := a.Truncate(0); err != nil {
 				return 0, err
 			}
 		}
+		a.begun = true
 	}
 	return a.File.Write(p)
 }
@@ -143,7 +143,14 @@ const drainTime = 5 * time.Second
 func (v *Views) write(ctx context.Context, w io.Writer, hurry func() error) {
 	written := make(chan error, 1)
 	reader := v.Stream.Read(0)
-	go func() { written <- event.Write(ctx, w, reader) }()
+	go func() {
+		file := patientFile{to: w, warn: func(text string) { Publish(v.Stream, event.Event{Code: event.Warning, Text: text}) }}
+		err := errors.Join(event.Write(ctx, &file, reader), file.end())
+		if err != nil {
+			err = fmt.Errorf("write the events: %w", err)
+		}
+		written <- err
+	}()
 	v.ending = append(v.ending, hurry, func() error {
 		select {
 		case err := <-written:
