@@ -91,6 +91,8 @@ func interrupted(ctx context.Context, st *store.Store, planned, left int, f runF
 	}
 	resume := resumeCommand(st.Dir(), f)
 	switch stopped := errors.Is(why, context.Canceled); {
+	case !st.InPlace(): // nothing can be gone on with there
+		return errors.Join(fmt.Errorf("stopped after %d of %d trials", kept, planned), besidesStop(why))
 	case kept == planned && left == 0:
 		return fmt.Errorf("%w; all %d trials are kept", why, kept)
 	case kept == planned && stopped:

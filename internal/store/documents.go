@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"modernc.org/sqlite" // the driver named "sqlite"
@@ -26,7 +28,7 @@ func failedWith(err error, codes ...int) bool {
 func why(err error) string {
 	e, _ := errors.AsType[*sqlite.Error](err)
 	switch {
-	case e != nil && e.Code() == sqlite3.SQLITE_READONLY_DBMOVED:
+	case errors.Is(err, errMoved) || e != nil && e.Code() == sqlite3.SQLITE_READONLY_DBMOVED:
 		return "was the file moved, removed or replaced? Put it back where it was"
 	case failedWith(err, sqlite3.SQLITE_READONLY):
 		return "is the folder read-only?"
@@ -55,6 +57,24 @@ type openFile struct {
 	db   *sql.DB
 	lock io.Closer // nil when opened for reading
 	dir  string
+	// begun is the run's file when it was opened for writing, nil otherwise.
+	begun os.FileInfo
+}
+
+// errMoved says that what is written to a file would be found nowhere.
+var errMoved = errors.New("the file is no longer there")
+
+// moved looks for the file of a run, which SQLite does not with a log next to it: it would write
+// on into one that was removed.
+func (f *openFile) moved() error {
+	if f.begun == nil {
+		return nil
+	}
+	now, err := os.Stat(filepath.Join(f.dir, FileName))
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, f.begun) {
+		return errMoved
+	}
+	return nil // another error is one of writing
 }
 
 // Dir is the folder.
@@ -74,6 +94,9 @@ func (f *openFile) Close() error {
 }
 
 func (f *openFile) inTransaction(do func(*sql.Tx) error) error {
+	if err := f.moved(); err != nil {
+		return err
+	}
 	tx, err := f.db.Begin()
 	if err != nil {
 		return err

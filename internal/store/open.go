@@ -230,8 +230,14 @@ func database(file string, pragmas ...string) (*sql.DB, error) {
 // logAhead lets readers read while trials are written.
 func (s *Store) logAhead() error {
 	_, err := s.db.Exec("PRAGMA journal_mode = WAL")
+	if err == nil {
+		s.begun, err = os.Stat(filepath.Join(s.dir, FileName))
+	}
 	return err
 }
+
+// InPlace says whether the run is still in its folder.
+func (s *Store) InPlace() bool { return s.moved() == nil }
 
 // check says what is wrong with the file, ErrNoRun when nothing was ever kept
 // in it. It changes nothing: the file may be anybody's.

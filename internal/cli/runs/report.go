@@ -55,6 +55,9 @@ func Report(ctx context.Context, st *store.Store, over Matters, step func(string
 	for _, file := range files {
 		path := filepath.Join(st.Dir(), file.name)
 		if err := atomicfile.Write(path, func(w io.Writer) error { return file.write(w, r) }); err != nil {
+			if !st.InPlace() {
+				return r, fmt.Errorf("%w: %w", ErrUnwritten, err)
+			}
 			return r, fmt.Errorf("%w (hopbench report %s writes it later): %w", ErrUnwritten, printable.ShellWord(st.Dir()), err)
 		}
 		step(path)
