@@ -465,7 +465,8 @@ func (f *watchFlags) runOnce(ctx context.Context, head store.Head) (_ *result.Re
 	head.Seed, head.Started = rand.Uint64N(1<<53), time.Now().Round(time.Millisecond)
 	flags.views = &live.Views{Stream: event.NewStream()}
 	defer func() { err = errors.Join(err, flags.views.Close()) }()
-	dir, err := os.MkdirTemp("", "hopbench-watch-")
+	removeLeftRounds()
+	dir, err := os.MkdirTemp("", roundFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -477,9 +478,38 @@ func (f *watchFlags) runOnce(ctx context.Context, head store.Head) (_ *result.Re
 	if err := sameRules(rules, r.head.RuleFiles); err != nil {
 		return nil, err
 	}
-	if r.store, err = store.Create(filepath.Join(dir, "run"), r.head); err != nil {
+	if r.store, err = store.Create(filepath.Join(dir, runInRound), r.head); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	return r.measure(ctx)
+}
+
+// roundFolder begins the names of folders for the run of one round, runInRound is the run there.
+const (
+	roundFolder = "hopbench-watch-round-"
+	runInRound  = "run"
+)
+
+// removeLeftRounds removes, as far as that can be done, the folders of rounds during which a watch
+// was killed. Others hold the lock of their run from the first moment on, which is short.
+func removeLeftRounds() {
+	const moment = time.Minute
+	folders, _ := os.ReadDir(os.TempDir())
+	for _, f := range folders {
+		if number, ours := strings.CutPrefix(f.Name(), roundFolder); !ours || !f.IsDir() || strings.Trim(number, "0123456789") != "" {
+			continue
+		}
+		if info, err := f.Info(); err != nil || time.Since(info.ModTime()) < moment {
+			continue
+		}
+		dir := filepath.Join(os.TempDir(), f.Name())
+		lock, err := store.Lock(filepath.Join(dir, runInRound))
+		if err == nil {
+			err = lock.Close()
+		}
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }

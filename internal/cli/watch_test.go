@@ -403,3 +403,37 @@ func TestWatchOnAStoppedTerminal(t *testing.T) {
 		t.Errorf("status %d, %d rounds, %v", status, len(rounds), err)
 	}
 }
+
+// What a killed watch left is removed at a later round, and nothing of anybody else.
+func TestRoundsOfKilledWatches(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	t.Setenv("TMP", temporary) // Windows
+	old := time.Now().Add(-time.Hour)
+	for name, c := range map[string]struct {
+		held, recent, stays bool
+	}{
+		roundFolder + "1":     {},
+		roundFolder + "2":     {held: true, stays: true},
+		roundFolder + "3":     {recent: true, stays: true},
+		roundFolder + "4mine": {stays: true},
+		"hopbench-watch-5":    {stays: true},
+	} {
+		run := filepath.Join(temporary, name, runInRound)
+		testutil.OK(t, os.MkdirAll(run, 0o700))
+		if c.held {
+			lock, err := store.Lock(run)
+			testutil.OK(t, err)
+			defer lock.Close()
+		}
+		if !c.recent {
+			testutil.OK(t, os.Chtimes(filepath.Dir(run), old, old))
+		}
+		defer func() {
+			if _, err := os.Stat(run); (err == nil) != c.stays {
+				t.Errorf("%s: %v", name, err)
+			}
+		}()
+	}
+	removeLeftRounds()
+}
