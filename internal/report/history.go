@@ -101,6 +101,12 @@ func NewHistory(head watch.Head, rounds []watch.Round, announced []watch.Event) 
 	if n := len(rounds); n > 0 {
 		h.Status += fmt.Sprintf(" from %s to %s", words.Moment(rounds[0].Start), words.Moment(rounds[n-1].Start))
 	}
+	for _, r := range slices.Backward(rounds) {
+		if r.Route != nil {
+			h.Status += "; newest route: " + typeset.Line(words.Route(r.Route))
+			break
+		}
+	}
 	return h
 }
 

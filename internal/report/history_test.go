@@ -123,3 +123,12 @@ func TestHistoryOfLittle(t *testing.T) {
 		}
 	}
 }
+
+// A route is no series, and all that there is of a watch with --only trace.
+func TestHistoryOfARoute(t *testing.T) {
+	head, rounds, _ := watchedPath(2)
+	rounds[0].Points, rounds[0].Route = nil, []string{"10.0.0.1", "", "10.0.1.1"}
+	if h := report.NewHistory(head, rounds, nil); !strings.Contains(h.Status, "newest route: 10.0.0.1 * 10.0.1.1") {
+		t.Error(h.Status)
+	}
+}

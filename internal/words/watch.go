@@ -88,8 +88,8 @@ func FalseAlarms(perYear float64) string {
 	return fmt.Sprintf("at most %s a year on average, all series together", quantity.Count(int(math.Ceil(perYear)), "false alarm"))
 }
 
-// route writes the hops of a path.
-func route(hops []string) string {
+// Route writes the hops of a path.
+func Route(hops []string) string {
 	if len(hops) == 0 {
 		return "no hops"
 	}
@@ -146,7 +146,7 @@ func WatchEvent(e watch.Event) string {
 	case watch.LevelBack:
 		return fmt.Sprintf("BACK %s: at %s again, after %s", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Now), WatchedValue(*e.Series, e.Before))
 	case watch.RouteChanged:
-		return fmt.Sprintf("CHANGED route: %s → %s", route(e.Was), route(e.Route))
+		return fmt.Sprintf("CHANGED route: %s → %s", Route(e.Was), Route(e.Route))
 	case watch.OutageBegan:
 		if e.Failure != nil && e.Failure.Test == "" {
 			return "OUTAGE: the round could not be measured: " + watchFailure(e.Failure)
