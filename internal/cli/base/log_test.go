@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestLinesOfALog(t *testing.T) {
@@ -23,4 +26,23 @@ $`)
 	if !want.Match(out.Bytes()) {
 		t.Errorf("%q", out.String())
 	}
+}
+
+// What happens twenty times a second does not fill the disk.
+func TestRepeatedLinesOfALog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := NewLog(&out)
+		for range 500 {
+			log.Warn("accept", "error", syscall.EMFILE)
+			time.Sleep(repeatTime / 200)
+		}
+		log.Warn("another")
+		log.Warn("accept", "error", syscall.EMFILE)
+		clock := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d  `)
+		line, more := "accept: "+syscall.EMFILE.Error(), " (and 199 times since the last line)"
+		if got, want := clock.ReplaceAllString(out.String(), ""), line+"\n"+line+more+"\n"+line+more+"\nanother\n"+line+"\n"; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
 }
