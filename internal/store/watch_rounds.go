@@ -83,7 +83,7 @@ func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err err
 		return w, head, nil
 	case err != nil:
 		return nil, head, err
-	case there.Target != head.Target:
+	case there.Target != string([]rune(head.Target)): // as JSON has kept what is no UTF-8
 		return nil, head, fmt.Errorf("%s holds a watch of %s, not of %s; watch under another --name", dir, there.Target, head.Target)
 	case there.Subject != "" && there.Subject != head.Subject:
 		return nil, head, fmt.Errorf("%s holds a watch of %s as it was: paths, tests, blocks or the testbed have changed since, and its levels are of another measurement; put them back, or watch under another --name", dir, there.Target)

@@ -87,7 +87,7 @@ func TestAWatchIsOfOneProcessAndOneSubject(t *testing.T) {
 		{nil, []string{"latency"}, false},                                     // begun by a hopbench that did not keep them
 	} {
 		dir, head := t.TempDir(), watchHead()
-		head.Rules.Tests = c.began
+		head.Rules.Tests, head.Target = c.began, "no UTF-8 \xff\xfe.yaml"
 		w, _, err := store.TakeUpWatch(dir, head)
 		testutil.OK(t, err)
 		testutil.OK(t, w.Close())
