@@ -85,6 +85,9 @@ func sameRules(began, now map[string]string) error {
 // interrupted says why a run ended early, what is kept of it, and how to go on. Left are the
 // trials that were still to come, also those that explain the run.
 func interrupted(ctx context.Context, st *store.Store, planned, left int, f runFlags, why error) error {
+	if f.unkept {
+		return why
+	}
 	kept, _, err := st.Count(ctx)
 	if err != nil {
 		return errors.Join(why, err)

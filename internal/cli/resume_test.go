@@ -313,15 +313,17 @@ func TestInterrupted(t *testing.T) {
 		planned, left int
 		why           error
 		want          string
+		unkept        bool
 	}{
-		{4, 3, context.Canceled, "stopped after 1 of 4 trials; " + goOn},
-		{4, 3, errors.Join(errors.Join(context.Canceled, unrestored), nil), "stopped after 1 of 4 trials; " + goOn + "\ncannot put back the route"},
-		{4, 3, unrestored, "cannot put back the route; 1 of 4 trials are stored, " + goOn},
-		{1, 2, context.Canceled, "stopped before the run was explained; all 1 trials are kept, " + goOn},
-		{1, 2, unrestored, "cannot put back the route; 1 of 1 trials are stored, " + goOn},
-		{1, 0, unrestored, "cannot put back the route; all 1 trials are kept"},
+		{4, 3, context.Canceled, "stopped after 1 of 4 trials; " + goOn, false},
+		{4, 3, errors.Join(errors.Join(context.Canceled, unrestored), nil), "stopped after 1 of 4 trials; " + goOn + "\ncannot put back the route", false},
+		{4, 3, unrestored, "cannot put back the route; 1 of 4 trials are stored, " + goOn, false},
+		{1, 2, context.Canceled, "stopped before the run was explained; all 1 trials are kept, " + goOn, false},
+		{1, 2, unrestored, "cannot put back the route; 1 of 1 trials are stored, " + goOn, false},
+		{1, 0, unrestored, "cannot put back the route; all 1 trials are kept", false},
+		{4, 3, unrestored, "cannot put back the route", true},
 	} {
-		if got := interrupted(t.Context(), st, c.planned, c.left, runFlags{}, c.why).Error(); got != c.want {
+		if got := interrupted(t.Context(), st, c.planned, c.left, runFlags{unkept: c.unkept}, c.why).Error(); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}

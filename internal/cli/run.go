@@ -56,6 +56,8 @@ type runFlags struct {
 	watched  live.Flags
 	// views are those who watch, from before the run begins until after it.
 	views *live.Views
+	// unkept says that the folder is gone after the run, which is a round of a watch.
+	unkept bool
 }
 
 // What a run does when a process of the lab dies.
@@ -376,7 +378,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	if whole, err := r.whole(ctx, stored); err != nil {
 		return nil, err
 	} else if whole {
-		return runs.Report(context.WithoutCancel(ctx), r.store, nil, nil)
+		return r.report(context.WithoutCancel(ctx))
 	}
 	others := live.WatchMachine(&r.head, r.e.Name, show)
 	defer others.Leave()
@@ -443,11 +445,19 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	// What was measured is reported even if the run was stopped: ctx is over
 	// then, and reading the store must not be.
 	ctx = context.WithoutCancel(ctx)
-	result, err := runs.Report(ctx, r.store, nil, nil)
+	result, err := r.report(ctx)
 	if runErr != nil {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), len(planner.Left()), r.flags, runErr), err)
 	}
 	return result, err
+}
+
+// report analyses what there is of the run, and writes its report where that is kept.
+func (r *session) report(ctx context.Context) (*result.Result, error) {
+	if r.flags.unkept {
+		return runs.Analyse(ctx, r.store, nil)
+	}
+	return runs.Report(ctx, r.store, nil, nil)
 }
 
 // planner plans the trials of the run, and those that explain them if they are wanted.

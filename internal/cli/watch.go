@@ -462,6 +462,7 @@ func roundOf(name string, measured *result.Result, err error) (r watch.Round) {
 // runOnce runs an experiment in a folder that is gone after it.
 func (f *watchFlags) runOnce(ctx context.Context, head store.Head) (_ *result.Result, err error) {
 	flags, rules := f.run, head.RuleFiles
+	flags.unkept = true
 	head.Seed, head.Started = rand.Uint64N(1<<53), time.Now().Round(time.Millisecond)
 	flags.views = &live.Views{Stream: event.NewStream()}
 	defer func() { err = errors.Join(err, flags.views.Close()) }()
