@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -54,7 +55,7 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 				client = at.Addr().Unmap().String() + "  "
 			}
 		case "error":
-			why = ": " + value
+			why = ": " + strings.ReplaceAll(value, "\n", "; ") // of several errors
 		case "stack":
 			stack = "\n    " + ShownLines(value, "    ")
 		default:

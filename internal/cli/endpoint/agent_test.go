@@ -39,6 +39,7 @@ func TestAgentUsage(t *testing.T) {
 		{"serve -p 0 --max-flows 0", "must be more than 0"},
 		{"serve -p 0 --max-duration 0s", "must be more than 0"},
 		{"serve -p 0 -B 0.0.0.0", "add --token-file FILE, or --open\n"},
+		{"serve -p 0 -B localhost", `--bind "localhost": write an address of this host`},
 		{"serve -p 0 -B 192.0.2.1 --open", "--bind 192.0.2.1 is no address of this host"},
 		{"agent install --print=plan9 --token-file " + token, "darwin, linux, windows"},
 	} {

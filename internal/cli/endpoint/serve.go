@@ -85,7 +85,7 @@ machine fetch files of any size, and with --open anyone who reaches the port.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.Uint16VarP(&f.port, "port", "p", measurement.DefaultPort, "port to listen on, TCP and UDP")
-	flags.StringVarP(&f.bind, "bind", "B", "", "address to listen on (default: all with a token or --open, otherwise loopback)")
+	flags.StringVarP(&f.bind, "bind", "B", "", "address to listen on (default: all with a token or --open, otherwise 127.0.0.1)")
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(base.TokenFileEnv), "file that holds the shared token; clients must prove it (environment: "+base.TokenFileEnv+")")
 	flags.BoolVar(&f.open, "open", false, "serve anyone who reaches the port")
 	flags.BoolVar(&f.iperf3Open, "iperf3-open", false, "serve iperf3 clients although there is a token, which they cannot prove")
@@ -124,7 +124,7 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags, m *Metrics) erro
 		address, err = netip.ParseAddr(bind)
 		switch {
 		case err != nil:
-			return base.Usage(fmt.Errorf("--bind: %w", err))
+			return base.Usage(fmt.Errorf("--bind %s: write an address of this host, such as 10.0.0.7, 0.0.0.0 or ::1", strconv.Quote(bind)))
 		case token == "" && !f.open && !address.Unmap().IsLoopback():
 			return base.Usage(fmt.Errorf("--bind %s: others can reach this address, and without a token anyone could aim traffic with this server: add --token-file FILE, or --open", bind))
 		}
