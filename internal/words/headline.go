@@ -24,12 +24,12 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 		}
 	}
 	switch {
+	case trials == 0:
+		return "Nothing has been measured yet."
 	case best >= 0:
 		return n.BriefEffect(costs[best]) + n.otherPaths(costs, costs[best])
 	case len(costs) == 1:
 		return n.BriefEffect(costs[0])
-	case len(costs) == 0 && trials == 0:
-		return "Nothing has been measured yet."
 	case len(costs) == 0 && paths == 1:
 		return "One path was measured; there is nothing to compare it with."
 	case len(costs) == 0:
@@ -43,7 +43,11 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 				count++
 			}
 		}
-		return fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved. The largest of these: %[4]s.", count, quantity.Count(len(costs), "comparison"), agree(count, "is", "are"), n.BriefEffect(costs[open]))
+		text := fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved", count, quantity.Count(len(costs), "comparison"), agree(count, "is", "are"))
+		if costs[open].Counted() == 0 {
+			return text + ", for want of values."
+		}
+		return text + ". The largest of these: " + n.BriefEffect(costs[open]) + "."
 	}
 	return "No path costs more than the stated bounds."
 }

@@ -437,6 +437,7 @@ func TestHeadline(t *testing.T) {
 		{[]result.Effect{fine, fine}, "No path costs more than the stated bounds."},
 		{[]result.Effect{fine, goodput("ajar", result.NotResolved, 0.97), open}, "None of 3 comparisons shows a cost, but 2 of them are not resolved. The largest of these: open: not resolved on goodput, t: −99.0 % from 8 blocks."},
 		{[]result.Effect{fine, open}, "None of 2 comparisons shows a cost, but 1 of them is not resolved. The largest of these: open: not resolved on goodput, t: −99.0 % from 8 blocks."},
+		{[]result.Effect{fine, {Path: "hole", Verdict: result.NotResolved}}, "None of 2 comparisons shows a cost, but 1 of them is not resolved, for want of values."},
 		{[]result.Effect{fine, late, open}, "late: adds 1.0 ms to RTT p50, t (2.00 ms → 3.00 ms, 1.50×)"},
 		{[]result.Effect{doubtful}, "doubtful: costs 50.0 % of goodput, t (0 bit/s → 0 bit/s); rests on independent blocks"},
 		{[]result.Effect{late, loss, fine}, "lossy: adds 3.0 percentage points to loss, t (0 % → 3.00 %)"},
@@ -448,6 +449,9 @@ func TestHeadline(t *testing.T) {
 		if got := plain((Names{}).Headline(c.costs, 3, 24)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+	if got := (Names{}).Headline([]result.Effect{open, open}, 2, 0); got != "Nothing has been measured yet." {
+		t.Errorf("%q", got)
 	}
 }
 
