@@ -50,7 +50,18 @@ func Decode(text []byte) (r *Result, old bool, err error) {
 	for i, p := range first.Paths {
 		r.Paths[i].VariantOf = p.SameAs
 		for k, h := range p.Hops {
-			r.Paths[i].Hops[k].Bypassed = h.Off
+			hop := &r.Paths[i].Hops[k]
+			hop.Bypassed = h.Off
+			switch hop.Type {
+			case "cable":
+				hop.Type = "link"
+			case "gateway":
+				hop.Type = "vnet-gateway"
+			}
+			if v, ok := hop.Parameters["account_cpu"]; ok {
+				delete(hop.Parameters, "account_cpu")
+				hop.Parameters["measure_kernel_cpu"] = v
+			}
 		}
 	}
 	return r, true, nil

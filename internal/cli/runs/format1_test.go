@@ -80,6 +80,10 @@ func TestFormatOneOpens(t *testing.T) {
 	if status, stdout, stderr := command("compare", dir); status != 0 || !strings.Contains(stdout, "E1") {
 		t.Errorf("compare: status %d: %s%s", status, stdout, stderr)
 	}
+	// The run is the same in its folder and in the document, whose hops had other names.
+	if status, stdout, stderr := command("compare", dir, kept); status != 0 || strings.Contains(stdout, "does not have the same hops") {
+		t.Errorf("compare: status %d: %s%s", status, stdout, stderr)
+	}
 }
 
 // wider holds that an end of an interval has not moved inwards: what one trial cannot know
