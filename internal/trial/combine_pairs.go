@@ -444,7 +444,7 @@ type span struct{ from, to float64 }
 func hostsOf(ends []measurement.End, times []span) measurement.End {
 	out := measurement.End{Host: ends[0].Host, HostID: ends[0].HostID, NetworkID: ends[0].NetworkID, Environment: ends[0].Environment, ReceivedTTL: ends[0].ReceivedTTL, DropsCounted: true}
 	done, onHost := make([]bool, len(ends)), hostIndex(ends)
-	links := true // the speeds of all are known
+	links, cpu, switches := true, true, true // those of all are known
 	for i := range ends {
 		out.DropsCounted = out.DropsCounted && ends[i].DropsCounted
 		out.Clock = worst(out.Clock, ends[i].Clock)
@@ -472,6 +472,7 @@ func hostsOf(ends []measurement.End, times []span) measurement.End {
 		links = links && host.LinkBitsPerSecond > 0
 		out.CPUTime += host.CPUTime
 		out.ContextSwitches += host.ContextSwitches
+		cpu, switches = cpu && readCPU(host), switches && host.ContextSwitches > 0
 		out.SoftnetSqueezes += host.SoftnetSqueezes
 		out.Drops = append(out.Drops, host.Drops...)
 		out.Steal, out.Standstill = max(out.Steal, host.Steal), max(out.Standstill, host.Standstill)
@@ -479,6 +480,12 @@ func hostsOf(ends []measurement.End, times []span) measurement.End {
 	}
 	if !links {
 		out.LinkBitsPerSecond = 0
+	}
+	if !cpu {
+		out.CPUTime = 0
+	}
+	if !switches {
+		out.ContextSwitches = 0
 	}
 	return out
 }
@@ -500,17 +507,25 @@ func worst(a, b *measurement.Clock) *measurement.Clock {
 	return &out
 }
 
-// oneHost is what several ends saw of the host that they share. Each counts the
-// packets lost in its own network namespace, and all of them those of the host.
+// readCPU says that an end read the CPU time of its host, which may be less than its
+// resolution: a host always switches.
+func readCPU(e measurement.End) bool { return e.CPUTime > 0 || e.ContextSwitches > 0 }
+
+// oneHost is what several ends saw of the host that they share, as far as they did. Each counts the packets lost in its own network namespace, and all of
+// them those of the host.
 func oneHost(ends []measurement.End) measurement.End {
 	out := measurement.End{CPUs: ends[0].CPUs, LinkBitsPerSecond: ends[0].LinkBitsPerSecond}
-	n := float64(len(ends))
+	n, switching := 0.0, 0.0 // ends that saw it
 	for _, e := range ends {
-		out.CPUTime += e.CPUTime / measurement.Seconds(n)
-		out.ContextSwitches += e.ContextSwitches / n
-		out.CPUBusy += e.CPUBusy / n
-		out.SoftIRQ += e.SoftIRQ / n
-		out.Steal += e.Steal / n
+		if readCPU(e) {
+			n++
+			out.CPUTime += e.CPUTime
+			out.CPUBusy, out.SoftIRQ, out.Steal = out.CPUBusy+e.CPUBusy, out.SoftIRQ+e.SoftIRQ, out.Steal+e.Steal
+		}
+		if e.ContextSwitches > 0 {
+			switching++
+			out.ContextSwitches += e.ContextSwitches
+		}
 		out.BusiestCPU, out.Standstill = max(out.BusiestCPU, e.BusiestCPU), max(out.Standstill, e.Standstill)
 		out.SoftnetSqueezes = max(out.SoftnetSqueezes, e.SoftnetSqueezes)
 		for _, d := range e.Drops {
@@ -526,6 +541,13 @@ func oneHost(ends []measurement.End) measurement.End {
 				out.Drops[at].Packets += d.Packets
 			}
 		}
+	}
+	if n > 0 {
+		out.CPUTime /= measurement.Seconds(n)
+		out.CPUBusy, out.SoftIRQ, out.Steal = out.CPUBusy/n, out.SoftIRQ/n, out.Steal/n
+	}
+	if switching > 0 {
+		out.ContextSwitches /= switching
 	}
 	return out
 }

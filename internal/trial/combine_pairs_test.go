@@ -108,6 +108,25 @@ func TestCombineBothDirections(t *testing.T) {
 
 // What the pairs carry together, the links of their machines bound together, where all are
 // known.
+// What one of several hosts does not tell, or one end of a host, is not 0.
+func TestCostOfHostsThatDoNotTell(t *testing.T) {
+	a, b := measurement.End{HostID: "a", CPUTime: 2, CPUBusy: 0.5, ContextSwitches: 100}, measurement.End{HostID: "b", CPUTime: 1, ContextSwitches: 50}
+	for _, c := range []struct {
+		ends          []measurement.End
+		cpu, switches float64
+	}{
+		{[]measurement.End{a, a, b}, 3, 150},
+		{[]measurement.End{a, {HostID: "a"}, b}, 3, 150},
+		{[]measurement.End{a, b, {HostID: "c"}}, 0, 0},
+		{[]measurement.End{a, {HostID: "c", ContextSwitches: 10}}, 2, 110}, // less than 0.01 s
+		{[]measurement.End{a, {HostID: "c", CPUTime: 1}}, 3, 0},
+	} {
+		if got := hostsOf(c.ends, nil); float64(got.CPUTime) != c.cpu || got.ContextSwitches != c.switches || got.CPUBusy != 0.5 {
+			t.Errorf("%+v: %+v", c.ends, got)
+		}
+	}
+}
+
 func TestLinksOfHosts(t *testing.T) {
 	ends := []measurement.End{{HostID: "a", LinkBitsPerSecond: 1e9}, {HostID: "b", LinkBitsPerSecond: 10e9}, {HostID: "a", LinkBitsPerSecond: 1e9}}
 	if got := hostsOf(ends, nil).LinkBitsPerSecond; got != 11e9 {
