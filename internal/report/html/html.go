@@ -234,12 +234,18 @@ func trialRows(m *report.Model) []trialRow {
 	return out
 }
 
-// cpuText is how busy both ends were.
+// cpuText is how busy both ends were, as far as they told: no end of a test is idle.
 func cpuText(t *measurement.Trial) string {
-	if t.Source.CPUs == 0 && t.Destination.CPUs == 0 {
+	if t.Source.CPUBusy == 0 && t.Destination.CPUBusy == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.0f / %.0f", t.Source.CPUBusy*100, t.Destination.CPUBusy*100)
+	write := func(e measurement.End) string {
+		if e.CPUBusy == 0 {
+			return words.None
+		}
+		return fmt.Sprintf("%.0f", e.CPUBusy*100)
+	}
+	return write(t.Source) + " / " + write(t.Destination)
 }
 
 // publishedHTML defines the template of that table, which both pages use.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -60,4 +61,15 @@ func luminance(t *testing.T, colour string) float64 {
 		l += weight * c
 	}
 	return l
+}
+
+// An end that does not tell how busy its CPUs were, such as a stock server, was not idle.
+func TestBusyEnds(t *testing.T) {
+	for want, busy := range map[string][2]float64{"": {0, 0}, "45 / —": {0.45, 0}, "— / 7": {0, 0.07}, "0 / 100": {0.001, 1}} {
+		trial := &measurement.Trial{}
+		trial.Source, trial.Destination = measurement.End{CPUs: 2, CPUBusy: busy[0]}, measurement.End{CPUs: 2, CPUBusy: busy[1]}
+		if got := cpuText(trial); got != want {
+			t.Errorf("%v: %q, want %q", busy, got, want)
+		}
+	}
 }
