@@ -127,10 +127,11 @@ func (c *combination) metrics() {
 		}
 	}
 	for name, v := range values {
-		if percentile := strings.Contains(name, "_p50_") || strings.Contains(name, "_p99_"); percentile && measurement.MetricOf(name).Pairs == measurement.ByUnit {
-			continue
-		}
-		if !slices.Contains(ofHost, name) {
+		metric, _ := measurement.MetricNamed(name)
+		percentile := metric.Pairs == measurement.ByUnit && (strings.Contains(name, "_p50_") || strings.Contains(name, "_p99_"))
+		// The sum of those that tell is not that of all: some senders do not count retransmits.
+		part := metric.Pairs == measurement.ByUnit && metric.Unit == measurement.Count && !metric.HigherIsBetter && len(v) < len(c.good)
+		if !percentile && !part && !slices.Contains(ofHost, name) {
 			c.out.Metrics[name] = combined(name, v, weights[name])
 		}
 	}

@@ -73,6 +73,11 @@ func TestCombine(t *testing.T) {
 	if _, there := o.Pairs[0].Metrics["cpu_seconds_per_byte"]; there {
 		t.Error("a single pair is said to have used the whole host")
 	}
+	// Retransmits of a sender that does not count them are not 0.
+	delete(all[1].outcome.Metrics, "retransmitted_segments")
+	if n, ok := combine(combineSpec, all).Metrics["retransmitted_segments"]; ok {
+		t.Errorf("%v retransmits, of which one sender has not told any", n)
+	}
 	if o.Pairs[2].Error != "gone" || o.Pairs[2].Source != "c3" || len(o.Pairs[0].RTT) != 1 {
 		t.Errorf("pairs: %+v", o.Pairs)
 	}
