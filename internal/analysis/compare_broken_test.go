@@ -435,6 +435,11 @@ func TestInfinitiesDoNotCancel(t *testing.T) {
 		changes, _ := CompareRuns(Side{"a", []*result.Result{c.before}}, []Side{{"b", []*result.Result{c.after}}}, DefaultOptions())
 		unknown(costOf(t, Analysis{Costs: changes}, goodput), c.says)
 	}
+	// Nor is it of several runs.
+	changes, _ := CompareRuns(Side{"a", []*result.Result{whole, whole, whole}}, []Side{{"b", []*result.Result{swapped, swapped, whole}}}, DefaultOptions())
+	unknown(costOf(t, Analysis{Costs: changes}, goodput), "the cost changed by an unknown amount over 3 and 3 runs; unbounded, since it broke 8 of 24 trials")
+	changes, _ = CompareRuns(Side{"a", []*result.Result{whole, whole, whole}}, []Side{{"b", []*result.Result{swapped, swapped, swapped}}}, DefaultOptions())
+	unknown(costOf(t, Analysis{Costs: changes}, goodput), "the cost changed by an unknown amount over 3 and 3 runs")
 	// Of the pairs that have a cost it is known.
 	a = Analyse(whole.Trials, whole.Tests, whole.Paths, DefaultOptions())
 	most := run([]int{1, 2, 3}, []int{4, 5, 6})

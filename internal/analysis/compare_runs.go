@@ -400,9 +400,13 @@ func (c *costEstimate) ofZeroChanges(before, after []sample) {
 func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	c.Runs, c.ReferenceRuns = len(after), len(before)
 	c.n = min(len(before), len(after))
+	known := true // on which side of any value those without bound are
 	estimates := func(samples []sample) (out []runEstimate, values []float64) {
 		for _, s := range samples {
 			e := s.estimate()
+			if math.IsNaN(e.value) {
+				e.value, known = math.Inf(1), false
+			}
 			out, values = append(out, e), append(values, e.value)
 		}
 		return out, values
@@ -413,7 +417,10 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	if len(bounded(base)) < len(base) || len(bounded(other)) < len(other) {
 		// Most trials of a run broke: no mean of runs is known, but how often they do is.
 		c.effects = slices.Concat(base, other)
-		side := statistics.Minus(statistics.Median(other), statistics.Median(base))
+		side := 0.0
+		if known {
+			side = statistics.Minus(statistics.Median(other), statistics.Median(base))
+		}
 		c.EstimateUnbounded, c.LowUnbounded, c.HighUnbounded = true, !(side > 0), !(side < 0)
 		if d, ok := compareGroups(unboundedShares(before), unboundedShares(after), 1-c.alpha); ok && math.IsInf(side, 0) && d.estimate*side > 0 {
 			c.estimate, c.ofBreaking = side, true

@@ -42,8 +42,14 @@ func signedRankDepth(n int, confidence float64) (k int, coverage float64) {
 	return exactDepth(SignedRankDistribution(ranks), confidence)
 }
 
-// HodgesLehmann is the median of the Walsh averages (Hodges & Lehmann 1963).
-func HodgesLehmann(values []float64) float64 { return MedianOfSorted(WalshAverages(values)) }
+// HodgesLehmann is the median of the Walsh averages (Hodges & Lehmann 1963), NaN where
+// it is not known.
+func HodgesLehmann(values []float64) float64 {
+	if median, known := Centre(WalshAverages(values)); known {
+		return median
+	}
+	return math.NaN()
+}
 
 // SignedRankInterval inverts the exact signed-rank test over walsh, the Walsh
 // averages of n values.
