@@ -3,6 +3,7 @@ package iperf3
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -70,7 +71,7 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 	if t.udp {
 		r.PacketBytes = t.block
 	}
-	var copies int64
+	var copies, ended int64
 	for i, s := range t.streams {
 		near := ours.Streams[i]
 		sent, received := near, far[i]
@@ -90,6 +91,7 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 		if t.udp {
 			t.addPackets(&stream, s, received)
 			copies += t.leaveOutCopies(&stream, received)
+			ended += t.addEnd(&stream, s, int64(sent.Packets), int64(received.Packets))
 		}
 		if t.infos[i] != nil {
 			stream.Final, stream.Info = t.infos[i].Final, t.infos[i].Series
@@ -104,6 +106,9 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 	}
 	if copies > askew*int64(len(t.streams)) {
 		t.facts = append(t.facts, fmt.Sprintf("at least %d packets that arrived were copies, which the path made: they do not count as received, and may hide losses from iperf3's count", copies))
+	}
+	if ended > 0 {
+		t.facts = append(t.facts, fmt.Sprintf("the last %d packets did not arrive by the end: they count as lost here, and not in iperf3's count, which ends with the last that arrived", ended))
 	}
 	r.Bins, r.Facts = t.bins(), t.facts
 	return r
@@ -154,6 +159,33 @@ func (t *client) addPackets(stream *StreamResult, s *stream, received streamResu
 		}
 		t.facts = []string{"the iperf3 server is older than 3.14: its loss is that of the whole test, the omitted start included"}
 	}
+}
+
+// leastEnd is for how long nothing may arrive at the end of a test for another reason than that the
+// path lost it: packets are on the way, or in the receiving program's queue.
+const leastEnd = 250 * time.Millisecond
+
+// addEnd counts as lost the packets after the last that arrived, where they are those of leastEnd or
+// more, and says how many they are: iperf3 counts gaps, and there is none after the last packet.
+func (t *client) addEnd(stream *StreamResult, s *stream, sent, highest int64) int64 {
+	missing := sent - highest
+	least := leastEnd
+	if !s.sender { // the other end went on sending until it heard of the end
+		silent := min(t.until-time.Duration(s.last.Load()), t.until-t.omit)
+		if silent < leastEnd {
+			return 0
+		}
+		missing, least = min(missing, int64(float64(sent)*silent.Seconds()/t.until.Seconds())), 0
+	}
+	if missing <= askew || float64(missing) < float64(sent)*least.Seconds()/t.until.Seconds() {
+		return 0
+	}
+	if s.sender { // of the omitted start none count
+		missing = max(min(missing, sent-s.omitPacket-stream.Packets), 0)
+	}
+	stream.Packets += missing
+	stream.Lost += missing
+	return missing
 }
 
 // bins sums what this end received.

@@ -84,3 +84,32 @@ func TestLossOfAnOldServer(t *testing.T) {
 		}
 	}
 }
+
+// What a path loses up to the end of a test leaves no gap in the numbers, and is lost all the same.
+// What is on its way when the test ends is not.
+func TestLossUpToTheEnd(t *testing.T) {
+	const sent, omitted, second = 3000, 1000, time.Second // 1000 a second
+	for name, c := range map[string]struct {
+		sends   bool
+		highest int64
+		last    time.Duration // when it came
+		packets int64         // after the omitted start, as lost
+		lost    int64
+	}{
+		"sent":                       {true, 2500, 0, 2000, 500},
+		"sent, some on the way":      {true, 2800, 0, 1800, 0},
+		"sent, none after the start": {true, omitted, 0, 2000, 2000},
+		"received":                   {false, 2500, 2500 * time.Millisecond, 2000, 500},
+		"received from far away":     {false, 2500, 2990 * time.Millisecond, 1500, 0},
+	} {
+		test := &client{transfer: &transfer{udp: true, block: 1000, omit: second, until: 3 * second}}
+		s := newStream(test.transfer, nil, 0, c.sends)
+		s.packets, s.omitPacket = sent, omitted
+		s.last.Store(int64(c.last))
+		r := StreamResult{Packets: c.highest - omitted}
+		ended := test.addEnd(&r, s, sent, c.highest)
+		if r.Packets != c.packets || r.Lost != c.lost || ended != c.lost {
+			t.Errorf("%s: %d of %d packets lost, %d said, want %d of %d", name, r.Lost, r.Packets, ended, c.lost, c.packets)
+		}
+	}
+}
