@@ -549,6 +549,9 @@ func (t *client) endTest(l *listener) error {
 
 // finish exchanges the results: this end's first.
 func (t *client) finish(user, system float64) (Result, error) {
+	if err := t.lostStream(); err != nil {
+		return Result{}, err
+	}
 	t.end(t.streams)
 	ours := results{CPUTotal: user + system, CPUUser: user, CPUSystem: system, HasRetransmits: -1}
 	for _, s := range t.streams {
