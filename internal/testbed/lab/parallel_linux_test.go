@@ -286,7 +286,9 @@ func TestFlowsOfATestReachSeveralBackends(t *testing.T) {
 		{Kind: measurement.Trace, Protocol: measurement.OverTCP},
 	} {
 		out := l.measure(t, "balanced", spec)
-		if out.Metrics["loss_fraction"] > 0 {
+		// Half would be lost if packets of a flow reached both back ends, and all if they reached
+		// none. A busy machine may lose a few.
+		if out.Metrics["loss_fraction"] > 0.1 {
 			t.Errorf("%s over %s lost %v", spec.Kind, spec.Protocol, out.Metrics["loss_fraction"])
 		}
 	}
