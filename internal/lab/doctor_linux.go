@@ -133,7 +133,7 @@ func hostFindings() []Finding {
 			Remedy: "at least 1024 MiB: end other programs",
 		})
 	}
-	ping := Finding{Name: "ping from the host", OK: true, Detail: "ICMP echo without privileges"}
+	ping := Finding{Name: "ping from the host", OK: true, Detail: "ICMP echo, as this user"}
 	if err := apply.HostPing(); err != nil {
 		ping.OK, ping.Detail = false, err.Error()
 		ping.Remedy = `sudo sysctl -w net.ipv4.ping_group_range="0 2147483647" (only for tests between hosts; the lab does not need it)`

@@ -139,8 +139,12 @@ func probePing() error {
 	return unix.Close(fd)
 }
 
-// HostPing says whether this process may ping on the host without privileges.
+// HostPing says whether this process may ping on the host: with a raw socket, which needs
+// CAP_NET_RAW, or without privileges.
 func HostPing() error {
+	if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP); err == nil {
+		return unix.Close(fd)
+	}
 	err := probePing()
 	if errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("net.ipv4.ping_group_range is %q", strings.Join(strings.Fields(HostSetting("net.ipv4.ping_group_range")), " "))
