@@ -4,7 +4,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strconv"
 	"time"
@@ -43,7 +45,7 @@ var _ samples.Sink = (*Sink)(nil)
 func Open(ctx context.Context, connection, run string) (*Sink, error) {
 	config, err := pgconn.ParseConfig(connection)
 	if err != nil {
-		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
+		return nil, fmt.Errorf("connect to PostgreSQL: %w", withoutSecrets(err))
 	}
 	c, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
@@ -64,6 +66,16 @@ func Open(ctx context.Context, connection, run string) (*Sink, error) {
 		return nil, fmt.Errorf("the table %s is there and is another: %w", Table, err)
 	}
 	return s, nil
+}
+
+// withoutSecrets is the error of a connection that cannot be read. That of the library has the
+// connection, of which it leaves out only the passwords that it finds: another secret that was
+// given by mistake would be shown whole.
+func withoutSecrets(err error) error {
+	if file, is := errors.AsType[*fs.PathError](err); is { // such as a certificate that it names
+		return file
+	}
+	return errors.New("what the file has cannot be read; write a URL, postgres://USER:PASSWORD@HOST/DATABASE with each special character of the password as %XX, or keywords as in host=HOST user=USER password=PASSWORD dbname=DATABASE, and of sslmode, port and the like a value that they can have")
 }
 
 // Put keeps all blocks or, where several megabytes are put at once, the first of them.
