@@ -250,7 +250,7 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	for _, r := range before {
 		maps.Copy(moved, r.Payload)
 	}
-	lines := base.NewLineWriter(s.Out) // a terminal that was stopped (Ctrl-S) stops no watch
+	lines := base.NewAnnouncer(s.Out) // a terminal that was stopped (Ctrl-S) stops no watch
 	defer lines.Close()
 	w := watch.New(watch.Options{
 		Head: head, Measure: measure, Keeper: st, Before: before, Newest: newest, Jitter: f.jitter, Budget: float64(budget), Always: always,

@@ -12,6 +12,8 @@ const (
 	// burst: what strangers make it say must not fill a disk.
 	linesPerSecond = 20
 	linesAtOnce    = 200
+	// announcedAtOnce is more than all series of a watch, which may change in one round.
+	announcedAtOnce = 10_000
 	// flushTime is how long the end of a server waits for a reader of its lines that
 	// has stopped.
 	flushTime = time.Second
@@ -21,9 +23,10 @@ const (
 // terminal that was stopped (Ctrl-S) or a pipe that is full. Lines beyond the bounds
 // are counted and left out.
 type LineWriter struct {
-	w     io.Writer
-	lines chan []byte
-	done  chan struct{}
+	w      io.Writer
+	lines  chan []byte
+	done   chan struct{}
+	atOnce float64
 
 	mu     sync.Mutex
 	closed bool
@@ -33,8 +36,13 @@ type LineWriter struct {
 }
 
 // NewLineWriter has lines written to w until it is closed.
-func NewLineWriter(w io.Writer) *LineWriter {
-	l := &LineWriter{w: w, lines: make(chan []byte, linesAtOnce), done: make(chan struct{}), left: linesAtOnce, at: time.Now()}
+func NewLineWriter(w io.Writer) *LineWriter { return newLineWriter(w, linesAtOnce) }
+
+// NewAnnouncer is NewLineWriter for what no stranger causes: many lines at once are written.
+func NewAnnouncer(w io.Writer) *LineWriter { return newLineWriter(w, announcedAtOnce) }
+
+func newLineWriter(w io.Writer, atOnce int) *LineWriter {
+	l := &LineWriter{w: w, lines: make(chan []byte, atOnce), done: make(chan struct{}), atOnce: float64(atOnce), left: float64(atOnce), at: time.Now()}
 	go func() {
 		defer close(l.done)
 		for line := range l.lines {
@@ -49,7 +57,7 @@ func (l *LineWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	l.left = min(l.left+now.Sub(l.at).Seconds()*linesPerSecond, linesAtOnce)
+	l.left = min(l.left+now.Sub(l.at).Seconds()*linesPerSecond, l.atOnce)
 	l.at = now
 	if l.closed || l.left < 1 {
 		l.missed++

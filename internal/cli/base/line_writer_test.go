@@ -63,6 +63,20 @@ func TestLinesAreBounded(t *testing.T) {
 	})
 }
 
+// Of what is announced once, nothing is left out.
+func TestManyAnnouncementsAtOnce(t *testing.T) {
+	var out bytes.Buffer
+	l := NewAnnouncer(&out)
+	const series = 3 * linesAtOnce
+	for range series {
+		fmt.Fprintln(l, "CHANGED")
+	}
+	l.Close()
+	if lines := strings.Count(out.String(), "CHANGED"); lines != series {
+		t.Errorf("%d of %d lines were written", lines, series)
+	}
+}
+
 // A server ends although nobody reads its lines.
 func TestEndWithAStoppedTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
