@@ -512,8 +512,8 @@ func worst(a, b *measurement.Clock) *measurement.Clock {
 // resolution: a host always switches.
 func readCPU(e measurement.End) bool { return e.CPUTime > 0 || e.ContextSwitches > 0 }
 
-// oneHost is what several ends saw of the host that they share, as far as they did. Each counts the packets lost in its own network namespace, and all of
-// them those of the host.
+// oneHost is what several ends saw of the host that they share, as far as they did. Each
+// counts the packets lost in its own network namespace, and all of them those of the host.
 func oneHost(ends []measurement.End) measurement.End {
 	out := measurement.End{CPUs: ends[0].CPUs, LinkBitsPerSecond: ends[0].LinkBitsPerSecond}
 	n, switching := 0.0, 0.0 // ends that saw it
