@@ -103,7 +103,8 @@ func runsOf(side Side) (out []sideRun, notes []result.Note) {
 		set, more := gather(r.Trials, r.Tests, r.Paths)
 		contrasts, missing := contrastsOf(set, Options{Contrasts: r.Experiment.Contrasts})
 		for _, n := range r.Notes {
-			if n.Code == result.NoteDamaged {
+			switch n.Code {
+			case result.NoteDamaged, result.NoteInterim, result.NoteCutShort:
 				more = append(more, n)
 			}
 		}
@@ -121,7 +122,7 @@ func runsOf(side Side) (out []sideRun, notes []result.Note) {
 		out = append(out, run)
 	}
 	for i := range notes {
-		if notes[i].Of > 0 {
+		if notes[i].ByGate != nil { // of the trials of runs without such ones, too
 			notes[i].Of = trials
 		}
 	}
@@ -134,7 +135,7 @@ func together(notes []result.Note, n result.Note) []result.Note {
 	if i < 0 {
 		return append(notes, n)
 	}
-	notes[i].Count += n.Count
+	notes[i].Count, notes[i].Of = notes[i].Count+n.Count, notes[i].Of+n.Of
 	for gate, count := range n.ByGate {
 		notes[i].ByGate[gate] += count
 	}

@@ -43,6 +43,19 @@ func TestComparedRunsSayWhatTheyLack(t *testing.T) {
 	if !slices.ContainsFunc(notes, func(n result.Note) bool { return n.Code == result.NoteTwoBaselines && n.Run == "B" }) {
 		t.Errorf("notes %+v", notes)
 	}
+	// So does one that lacks blocks, as it does above its own verdicts.
+	part := func() *result.Result {
+		r := run(pathsNamed("direct", "hop"))
+		r.Notes = []result.Note{{Code: result.NoteInterim, Count: 1, Of: 10}, {Code: result.NoteFullCPUs, Count: 1, Of: 1}}
+		return r
+	}
+	_, notes = CompareRuns(Side{"A–C", []*result.Result{part(), part(), run(pathsNamed("direct", "hop"))}}, []Side{{"D", []*result.Result{part()}}}, DefaultOptions())
+	text := notesText(notes)
+	for _, want := range []string{"A–C: Interim: the run has 2 of 20 blocks so far", "D: Interim: the run has 1 of 10 blocks so far"} {
+		if !strings.Contains(text, want) || strings.Contains(text, "CPUs") {
+			t.Errorf("%q is not said:\n%s", want, text)
+		}
+	}
 }
 
 // The level of a run has no verdict until there are three runs a side.
