@@ -32,32 +32,6 @@ func compared(a, b LabelledRun) ([]result.Effect, []result.Note) {
 	return CompareRuns(Side{a.Label, []*result.Result{a.Result}}, []Side{{b.Label, []*result.Result{b.Result}}}, DefaultOptions())
 }
 
-// A run whose paths cannot be compared says why, in the comparison of runs, too.
-func TestComparedRunsSayWhatTheyLack(t *testing.T) {
-	run := func(paths []result.PathInfo) *result.Result {
-		return &result.Result{Experiment: result.ExperimentInfo{Scale: 1}, Paths: paths, Tests: []result.TestInfo{flows1}, Trials: trialsOf("direct", "flows-1", goodput, 1e9)}
-	}
-	two := pathsNamed("direct", "hop")
-	two[1].Baseline = true
-	_, notes := CompareRuns(Side{"A", []*result.Result{run(pathsNamed("direct", "hop"))}}, []Side{{"B", []*result.Result{run(two)}}}, DefaultOptions())
-	if !slices.ContainsFunc(notes, func(n result.Note) bool { return n.Code == result.NoteTwoBaselines && n.Run == "B" }) {
-		t.Errorf("notes %+v", notes)
-	}
-	// So does one that lacks blocks, as it does above its own verdicts.
-	part := func() *result.Result {
-		r := run(pathsNamed("direct", "hop"))
-		r.Notes = []result.Note{{Code: result.NoteInterim, Count: 1, Of: 10}, {Code: result.NoteFullCPUs, Count: 1, Of: 1}}
-		return r
-	}
-	_, notes = CompareRuns(Side{"A–C", []*result.Result{part(), part(), run(pathsNamed("direct", "hop"))}}, []Side{{"D", []*result.Result{part()}}}, DefaultOptions())
-	text := notesText(notes)
-	for _, want := range []string{"A–C: Interim: the run has 2 of 20 blocks so far", "D: Interim: the run has 1 of 10 blocks so far"} {
-		if !strings.Contains(text, want) || strings.Contains(text, "CPUs") {
-			t.Errorf("%q is not said:\n%s", want, text)
-		}
-	}
-}
-
 // The level of a run has no verdict until there are three runs a side.
 func TestCompareLevels(t *testing.T) {
 	side := func(label string, rates ...float64) Side {
