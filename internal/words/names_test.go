@@ -42,7 +42,7 @@ func TestNumbers(t *testing.T) {
 		{estimate(-12e-6, -30e-6, -0.01e-6, measurement.SecondsUnit, true), "−12.00 µs [−30.00, −0.01]"},
 		{estimate(0.035, 0, 0.069, measurement.Fraction, false), "3.5 % [0.0, 6.9]"},
 		{withSign(-0.501, measurement.Fraction), "−50.1 %"}, {withSign(0, measurement.Fraction), "0.0 %"},
-		{P(0.00001), "p < 0.0001"}, {P(0.0123), "p = 0.012"}, {Scale(2.5), "2.5"},
+		{P(0.00001), "p < 0.0001"}, {P(0.0123), "p = 0.012"}, {P(0.05), "p = 0.05"}, {P(0.04998), "p = 0.04998"}, {P(0.0504), "p = 0.0504"}, {P(0.0506), "p = 0.051"}, {Scale(2.5), "2.5"},
 		{Printed(2.783e-3, quantity.Scale{Factor: 1e-3, Name: "ms"}), "2.783 ms"}, {Printed(12e9, quantity.Scale{Factor: 1e9, Name: "Gbit/s"}), "12.0 Gbit/s"},
 		{List(nil), ""}, {List([]string{"a"}), "a"}, {List([]string{"a", "b", "c"}), "a, b and c"},
 	} {

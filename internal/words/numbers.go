@@ -179,7 +179,11 @@ func P(p float64) string {
 	if p < 0.0001 {
 		return "p < 0.0001"
 	}
-	return "p = " + strconv.FormatFloat(p, 'g', 2, 64)
+	text := strconv.FormatFloat(p, 'g', 2, 64)
+	for digits := 3; text == "0.05" && p != 0.05 && digits < 6; digits++ { // the level that a verdict follows from
+		text = strconv.FormatFloat(p, 'g', digits, 64)
+	}
+	return "p = " + text
 }
 
 // Scale writes a scale such as 10 or 2.5.
