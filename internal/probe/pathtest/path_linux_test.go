@@ -377,20 +377,22 @@ func TestPathGoesDark(t *testing.T) {
 // So it is with iperf3, whose count of losses ends with the last packet that came, and whose result
 // comes over a connection that may stay whole.
 func TestPathGoesDarkForIPerf3(t *testing.T) {
-	t.Parallel() // it waits for most of its time
-	p := newPath(t, 1)
 	for direction, end := range map[measurement.Direction]string{measurement.Send: "sport", measurement.Receive: "dport"} {
-		p.filter(t, "forward", "meta l4proto udp meta length > 500 quota over 250 kbytes drop") // of 1 MB a second
-		spec := measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3, Direction: direction, PacketBytes: 972, RateBitsPerSecond: 8e6, Duration: 1}
-		if a := p.run(t, spec, false); a.Error != "" || a.Metrics["loss_fraction"] < 0.5 {
-			t.Errorf("%s: a loss of %v: %s", direction, a.Metrics["loss_fraction"], a.Error)
-		}
-		const port = 21000 // of the first of two streams, and the next is lost
-		p.filter(t, "forward", fmt.Sprintf("tcp %s %d quota over 100 kbytes drop", end, port+1))
-		spec = measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Direction: direction, Flows: 2, SourcePort: port, PacingBitsPerSecond: 8e6, Duration: 4}
-		if a := p.run(t, spec, false); a.Reason != probe.TimedOut || !strings.Contains(a.Error, "stream 2 of 2: the other end stopped answering") {
-			t.Errorf("%s: %s %s, and %v", direction, a.Reason, a.Error, a.Metrics["goodput_bits_per_second"])
-		}
+		t.Run(string(direction), func(t *testing.T) {
+			t.Parallel() // it waits for most of its time
+			p := newPath(t, 1)
+			p.filter(t, "forward", "meta l4proto udp meta length > 500 quota over 250 kbytes drop") // of 1 MB a second
+			spec := measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3, Direction: direction, PacketBytes: 972, RateBitsPerSecond: 8e6, Duration: 1}
+			if a := p.run(t, spec, false); a.Error != "" || a.Metrics["loss_fraction"] < 0.5 {
+				t.Errorf("a loss of %v: %s", a.Metrics["loss_fraction"], a.Error)
+			}
+			const port = 21000 // of the first of two streams, and the next is lost
+			p.filter(t, "forward", fmt.Sprintf("tcp %s %d quota over 100 kbytes drop", end, port+1))
+			spec = measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Direction: direction, Flows: 2, SourcePort: port, PacingBitsPerSecond: 8e6, Duration: 4}
+			if a := p.run(t, spec, false); a.Reason != probe.TimedOut || !strings.Contains(a.Error, "stream 2 of 2: the other end stopped answering") {
+				t.Errorf("%s %s, and %v", a.Reason, a.Error, a.Metrics["goodput_bits_per_second"])
+			}
+		})
 	}
 }
 
