@@ -185,10 +185,8 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 		err := cmp.Or(y.failure, session.ErrSilent)
 		return measurement.Outcome{}, &session.Error{Op: "crr test", Reason: session.ReasonOf(err), Err: fmt.Errorf("none of %d connections was served: %w", max(y.everFailed, 1), err)}
 	}
-	// Connections that come to nothing one after the other are few, as each takes its time.
-	if silent := (spec.MaxWarmup + spec.Duration).Duration() - y.served; 2*silent >= spec.Duration.Duration() && session.ReasonOf(y.why).OfPath() {
-		return measurement.Outcome{}, &session.Error{Op: "crr test", Reason: session.ReasonOf(y.why), Err: fmt.Errorf(
-			"%s failed and none was served in the last %.2g s of %.2g s, though %d were before: %w", quantity.Count(int(y.failedSince), "connection"), silent.Seconds(), float64(spec.MaxWarmup+spec.Duration), n, y.why)}
+	if err := t.refused(n); err != nil {
+		return measurement.Outcome{}, err
 	}
 	whole := y.transaction.Distribution()
 	out := measurement.Outcome{
@@ -211,6 +209,23 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	out.Source = host.EndOf(t.host, from, from+float64(spec.Duration), localTTL)
 	out.Destination = host.EndOf(server.report.Host, from, from+float64(spec.Duration), server.Ready.ReceivedTTL)
 	return out, nil
+}
+
+// refused is an error where a path took no more connections from some moment on, though n were
+// served. Each that comes to nothing takes its time, so that few do. One that nobody answered was
+// waited for after the end as well; others count where they are those of half of the measured time.
+func (t *test) refused(n int64) error {
+	spec, y := t.req.Spec, &t.tally
+	reason, part := session.ReasonOf(y.why), 0.5
+	if reason == session.TimedOut {
+		part = 0.1
+	}
+	silent := spec.MaxWarmup + spec.Duration - measurement.SecondsOf(y.served)
+	if !reason.OfPath() || float64(silent) < part*float64(spec.Duration) {
+		return nil
+	}
+	return &session.Error{Op: "crr test", Reason: reason, Err: fmt.Errorf("%s failed and none was served in the last %.2g s of %.2g s, though %d were before: %w",
+		quantity.Count(int(y.failedSince), "connection"), float64(silent), float64(spec.MaxWarmup+spec.Duration), n, y.why)}
 }
 
 // wait is how this end waits for responses.

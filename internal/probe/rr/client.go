@@ -157,16 +157,16 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 	return t.control.EndTest(&t.report)
 }
 
-// moreTries is how many further requests a path has to lose for it to be called silent, and
-// triesApart how far apart they leave.
+// moreTries is how many further requests a path has to lose for it to be called dead, and
+// triesApart how far apart they leave: it may stand still for a moment.
 const (
 	moreTries  = 10
-	triesApart = 5 * time.Millisecond
+	triesApart = 250 * time.Millisecond
 )
 
-// stillAnswered is an error where nothing was answered in half of a closed loop up to its end,
-// and none of some further requests is. Each lost request took the time of many there, so that
-// the loss of a path that died is small. Over TCP silence ends the test.
+// stillAnswered is an error where nothing was answered at the end of a closed loop, and none of
+// some further requests is. Each lost request took the time of many there, so that the loss of a
+// path that died is small. Over TCP silence ends the test.
 func (t *test) stillAnswered(conn *sockets.Conn, request []byte) error {
 	l := &t.loop
 	silent := l.silence()
@@ -174,15 +174,16 @@ func (t *test) stillAnswered(conn *sockets.Conn, request []byte) error {
 		return nil
 	}
 	in := make([]byte, datagram.MaxBytes)
-	for range moreTries {
+	for try := range moreTries {
 		_, _ = conn.Write(request) // one that does not leave is one that is lost
-		thread.Sleep(triesApart)
-	}
-	for end := time.Now().Add(timeoutOf(t.req.Spec)); time.Now().Before(end); {
-		if n, err := conn.Read(in); err == nil && n >= datagram.HeaderBytes {
-			return nil
-		} else if errors.Is(err, io.EOF) {
-			break // interrupted
+		end := time.Now().Add(triesApart)
+		if try == moreTries-1 {
+			end = time.Now().Add(timeoutOf(t.req.Spec))
+		}
+		for time.Now().Before(end) {
+			if n, err := conn.Read(in); err == nil && n >= datagram.HeaderBytes || errors.Is(err, io.EOF) {
+				return nil // also where it was interrupted, which the next step says
+			}
 		}
 	}
 	return &session.Error{Op: "rr test", Reason: session.TimedOut, Err: fmt.Errorf(

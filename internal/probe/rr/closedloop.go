@@ -315,11 +315,15 @@ func (l *loop) lose() {
 	l.recorder.Lose(1)
 }
 
+// silentPart is the part of the measured time, at its end, without an answer from which on a path
+// may be dead.
+const silentPart = 0.1
+
 // silence is for how long nothing was answered up to the end of a loop, 0 where that is less than
-// half of the measured time.
+// silentPart of the measured time.
 func (l *loop) silence() time.Duration {
 	silent := l.warmup + l.measured - l.answered
-	if 2*silent < l.measured {
+	if float64(silent) < silentPart*float64(l.measured) {
 		return 0
 	}
 	return silent
