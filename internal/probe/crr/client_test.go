@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,4 +173,28 @@ func TestConnectionsThatOutlastTheTestCount(t *testing.T) {
 			t.Errorf("%d connections after one that took all the time, the slowest took %v s", d.Samples, d.Max)
 		}
 	})
+}
+
+// A path takes no more connections if those since some moment came to nothing: in the last tenth of
+// the measured time where nobody answered them, in the last half where somebody refused them.
+func TestNoMoreConnections(t *testing.T) {
+	spec := measurement.Spec{Kind: measurement.CRR, MaxWarmup: 1, Duration: 10}
+	for _, c := range []struct {
+		served time.Duration
+		why    error
+		want   session.Reason
+	}{
+		{9 * time.Second, os.ErrDeadlineExceeded, session.TimedOut},
+		{10500 * time.Millisecond, os.ErrDeadlineExceeded, ""},
+		{5 * time.Second, syscall.ECONNREFUSED, session.Refused},
+		{9 * time.Second, syscall.ECONNREFUSED, ""},
+		{5 * time.Second, nil, ""},
+		{5 * time.Second, errors.New("not the path's"), ""},
+	} {
+		x := &test{req: session.Request{Spec: spec}, tally: tally{served: c.served, why: c.why, failedSince: 1}}
+		err := x.refused(100)
+		if got := session.ReasonOf(err); (err != nil) != (c.want != "") || err != nil && got != c.want {
+			t.Errorf("served until %v, then %v: %v", c.served, c.why, err)
+		}
+	}
 }

@@ -512,3 +512,16 @@ func TestLongRoundTripsAreNotDivided(t *testing.T) {
 		})
 	}
 }
+
+// A path may be dead of which nothing was answered in the last tenth of the measured time.
+func TestSilence(t *testing.T) {
+	for answered, want := range map[time.Duration]time.Duration{
+		11 * time.Second: 0, 10500 * time.Millisecond: 0, 9 * time.Second: 2 * time.Second, time.Second: 10 * time.Second,
+		12 * time.Second: 0, // during the answers to the last requests
+	} {
+		l := &loop{warmup: time.Second, measured: 10 * time.Second, answered: answered}
+		if got := l.silence(); got != want {
+			t.Errorf("answered until %v: silent for %v, want %v", answered, got, want)
+		}
+	}
+}
