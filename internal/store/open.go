@@ -126,6 +126,9 @@ func Resume(dir string) (*Store, error) {
 		return nil, err
 	}
 	if err := s.check(); err != nil {
+		if cannotOpen(err) {
+			err = fmt.Errorf("%w; %s", err, why(err))
+		}
 		return nil, errors.Join(err, s.Close())
 	}
 	if s.Old() {
@@ -153,7 +156,7 @@ func Open(dir string) (*Store, error) {
 		// SQLite wants to write next to a file whose writer was killed, or whose
 		// disk is full (sqlite.org/wal.html, "Read-Only Databases").
 		if copyErr := s.copyOut(); copyErr != nil {
-			return nil, errors.Join(fmt.Errorf("%w; it has to be copied to be read: %w", err, copyErr), s.Close())
+			return nil, errors.Join(fmt.Errorf("%w; it has to be copied to be read, into the folder for temporary files (TMPDIR): %w", err, copyErr), s.Close())
 		}
 		err = s.check()
 	}

@@ -190,6 +190,24 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What keeps SQLite from opening a run, such as a read-only folder, is asked after.
+func TestRunThatCannotBeOpened(t *testing.T) {
+	written, dir := t.TempDir(), t.TempDir()
+	writer, err := store.Create(written, head())
+	testutil.OK(t, err)
+	defer writer.Close()
+	text, err := os.ReadFile(filepath.Join(written, store.FileName))
+	testutil.OK(t, errors.Join(err, os.WriteFile(filepath.Join(dir, store.FileName), text, 0o600), os.Mkdir(filepath.Join(dir, store.FileName+"-wal"), 0o700)))
+	if _, err := store.Resume(dir); err == nil || !strings.Contains(err.Error(), "is the folder read-only") {
+		t.Errorf("to go on with it: %v", err)
+	}
+	t.Setenv("TMPDIR", filepath.Join(dir, "none"))
+	t.Setenv("TMP", filepath.Join(dir, "none")) // Windows
+	if _, err := store.Open(dir); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("to read it: %v", err)
+	}
+}
+
 // database makes the store's file in a new folder with SQL of the test's own.
 func database(t *testing.T, statements ...string) string {
 	t.Helper()
