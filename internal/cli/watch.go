@@ -203,8 +203,9 @@ func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err
 	if f.name != "" && f.out == "" && !isWatchName(f.name) {
 		return base.Usage(fmt.Errorf("--name %s: this is a folder, and the name of a watch is one in %s; write --out for a folder", f.name, watchesFolder))
 	}
-	budget, err := quantity.ParseBytes(strings.TrimSuffix(f.budget, "/day"))
-	if f.budget == "0" {
+	text := strings.TrimSuffix(f.budget, "/day")
+	budget, err := quantity.ParseBytes(text)
+	if text == "0" {
 		budget, err = 0, nil
 	}
 	if err != nil {

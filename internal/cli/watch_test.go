@@ -58,7 +58,7 @@ func TestWatchKeepsRoundsAndShowsThem(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "w")
 	events := filepath.Join(t.TempDir(), "events")
 	for part := range 2 { // it is taken up where it ended
-		status, out, problems := command(t, "watch", address, "--token-file", token, "--only", "trace,rr", "--every", "1", "--jitter", "0", "--budget", "0", "--rounds", "1", "-o", dir, "--events", events, "--prometheus", ":0", "-V")
+		status, out, problems := command(t, "watch", address, "--token-file", token, "--only", "trace,rr", "--every", "1", "--jitter", "0", "--budget", "0/day", "--rounds", "1", "-o", dir, "--events", events, "--prometheus", ":0", "-V")
 		if status != base.ExitDone || !strings.Contains(out, "RTT p50 of latency ") || !strings.Contains(out, "at most one false alarm in 4 years") || !strings.Contains(problems, "/metrics") || !strings.Contains(problems, ", longer than --every 1s: while rounds take so long, one begins every ") {
 			t.Fatalf("part %d: status %d: %s%s", part, status, out, problems)
 		}
