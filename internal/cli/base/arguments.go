@@ -17,10 +17,21 @@ func Exactly(names ...string) cobra.PositionalArgs {
 		case len(args) < len(names):
 			return Usage(fmt.Errorf("%s needs %s; see %s --help", c.CommandPath(), strings.Join(names[len(args):], " and "), c.CommandPath()))
 		case len(args) > len(names):
-			return Usage(fmt.Errorf("%s does not take %q; see %s --help", c.CommandPath(), args[len(names)], c.CommandPath()))
+			return Usage(fmt.Errorf("%s does not take %q; %ssee %s --help", c.CommandPath(), args[len(names)], behindEqualsSign(c), c.CommandPath()))
 		}
 		return nil
 	}
+}
+
+// behindEqualsSign says of flags that were given without their value how they are given one: a word
+// that follows is an argument.
+func behindEqualsSign(c *cobra.Command) (hint string) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.NoOptDefVal != "" && f.NoOptDefVal != "true" && f.Value.String() == f.NoOptDefVal {
+			hint += fmt.Sprintf("a value of --%s follows an equals sign: --%[1]s=VALUE; ", f.Name)
+		}
+	})
+	return hint
 }
 
 // AtMost is Exactly for names that may be left out.
