@@ -79,10 +79,15 @@ func resultsCommand(s base.Streams) *cobra.Command {
 	return c
 }
 
-// thereIs refuses a folder that was named and is not there, which would be one without runs.
+// thereIs refuses a folder that was named and is not there, which would be one without runs, or
+// is a file.
 func thereIs(folder string) error {
-	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+	at, err := os.Stat(folder)
+	if errors.Is(err, os.ErrNotExist) {
 		return base.Usage(fmt.Errorf("list the runs: %w", base.Missing(folder, err, "")))
+	}
+	if err == nil && !at.IsDir() {
+		return base.Usage(fmt.Errorf("list the runs: %s is a file; name a folder", folder))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,10 +68,14 @@ func TestResultsOfNoFolder(t *testing.T) {
 	if status, _, problems := command(t, "results"); status != base.ExitDone || !strings.Contains(problems, "no runs in ") {
 		t.Errorf("status %d: %s", status, problems)
 	}
-	testutil.OK(t, os.Mkdir(filepath.Join(folder, "my-runs"), 0o755))
+	file := filepath.Join(folder, "result.json")
+	testutil.OK(t, errors.Join(os.Mkdir(filepath.Join(folder, "my-runs"), 0o755), os.WriteFile(file, nil, 0o600)))
 	for _, of := range [][]string{{"results", "--json"}, {"ui"}} {
 		if status, _, problems := command(t, append(of, filepath.Join(folder, "my-rusn"))...); status != base.ExitUsage || !strings.Contains(problems, "did you mean "+filepath.Join(folder, "my-runs")) {
 			t.Errorf("%s: status %d: %s", of[0], status, problems)
+		}
+		if status, _, problems := command(t, append(of, file)...); status != base.ExitUsage || !strings.Contains(problems, "is a file; name a folder") {
+			t.Errorf("%s of a file: status %d: %s", of[0], status, problems)
 		}
 	}
 }
