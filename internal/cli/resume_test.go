@@ -334,6 +334,15 @@ type onWrite func()
 
 func (f onWrite) Write(text []byte) (int, error) { f(); return len(text), nil }
 
+// Of a folder that was removed nothing is said that is not there.
+func TestResultOfARemovedIndex(t *testing.T) {
+	var told strings.Builder
+	a := several{s: base.Streams{Out: io.Discard, Err: &told}, dir: filepath.Join(t.TempDir(), "removed"), index: &result.Index{Entries: []result.IndexEntry{{Name: "nowhere", State: result.EntryStopped}}}}
+	if err := a.finish(t.Context()); err == nil || err.Error() != "0 of 1 experiments done" || told.String() != "" {
+		t.Errorf("%v; %s", err, told.String())
+	}
+}
+
 // An index that cannot be written, as on a full disk, does not hide how far its runs are.
 func TestResultOfAnUnwrittenIndex(t *testing.T) {
 	dir := t.TempDir()

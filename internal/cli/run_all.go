@@ -82,8 +82,10 @@ func newAll(ctx context.Context, s base.Streams, f runFlags) error {
 }
 
 // isIndex says that a folder holds the runs of `run all`.
-func isIndex(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, indexFile))
+func isIndex(dir string) bool { return isFile(filepath.Join(dir, indexFile)) }
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -236,7 +238,9 @@ func (a *several) finish(ctx context.Context) error {
 		err = data.WriteIndex(a.s.Out, a.index)
 	} else {
 		err = terminal.WriteIndex(a.s.Out, a.index, runs.Layout(a.s.Out))
-		fmt.Fprintf(a.s.Err, "\nindex: %s\n", filepath.Join(a.dir, "index.html"))
+		if page := filepath.Join(a.dir, "index.html"); isFile(page) {
+			fmt.Fprintf(a.s.Err, "\nindex: %s\n", page)
+		}
 	}
 	done, all := a.index.Count(result.EntryDone), len(a.index.Entries)
 	if done == all {
@@ -246,5 +250,8 @@ func (a *several) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		missing = fmt.Errorf("stopped with %d of %d experiments done", done, all)
 	}
-	return errors.Join(fmt.Errorf("%w; continue with: hopbench run --resume %s", missing, printable.ShellWord(a.dir)), err)
+	if isIndex(a.dir) { // and not removed meanwhile
+		missing = fmt.Errorf("%w; continue with: hopbench run --resume %s", missing, printable.ShellWord(a.dir))
+	}
+	return errors.Join(missing, err)
 }
