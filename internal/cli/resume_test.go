@@ -227,6 +227,17 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	}
 }
 
+// A run that is stopped while its lab is built says that, and leaves no folder.
+func TestStoppedBeforeItsFirstTrial(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := newRun(ctx, base.Streams{Err: io.Discard, Out: io.Discard}, runFlags{out: dir, quiet: true, views: &live.Views{Stream: event.NewStream()}}, "aa-null")
+	if _, there := os.Stat(dir); err == nil || err.Error() != "stopped while the paths were built" || there == nil {
+		t.Errorf("%v, %v", err, there)
+	}
+}
+
 // A run of which no trial is kept yet stays where it is when it cannot be gone on with.
 func TestResumedInVain(t *testing.T) {
 	begunStore, err := store.Resume(begun(t, nil))

@@ -384,6 +384,9 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	defer others.Leave()
 	bed, err := r.build(ctx)
 	if err != nil {
+		if ctx.Err() != nil { // whatever the testbed calls it
+			err = errors.Join(errors.New("stopped while the paths were built"), besidesStop(err))
+		}
 		err = errors.Join(err, r.endFleet())
 		if !r.reopened { // else the folder was there before
 			err = errors.Join(err, discardEmpty(r.store))
