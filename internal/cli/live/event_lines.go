@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
@@ -86,7 +87,11 @@ func (f *patientFile) Write(line []byte) (int, error) {
 	}
 	before := f.failed
 	if f.flush(); f.failed != nil && before == nil {
-		f.warn(fmt.Sprintf("write the events: %v; they wait in memory, %s of them at most", f.failed, quantity.FormatBytes(mostPending)))
+		then := fmt.Sprintf("they wait in memory, %s of them at most", quantity.FormatBytes(mostPending))
+		if errors.Is(f.failed, syscall.EPIPE) {
+			then = "nobody reads them any more"
+		}
+		f.warn(fmt.Sprintf("write the events: %v; %s", f.failed, then))
 	}
 	return len(line), nil
 }

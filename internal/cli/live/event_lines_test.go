@@ -109,6 +109,20 @@ func TestLinesOntoADiskThatStaysFull(t *testing.T) {
 	}
 }
 
+// noReader is a pipe whose reader has gone.
+type noReader struct{}
+
+func (noReader) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestLinesWithoutAReader(t *testing.T) {
+	var told bytes.Buffer
+	l := writeLines(noReader{}, func() error { return nil }, &told)
+	l.Write("event")
+	if err := l.Close(); err == nil || !strings.Contains(told.String(), "nobody reads them any more") {
+		t.Errorf("%v, %q", err, told.String())
+	}
+}
+
 // Lines do not go on where those of a program that was killed ended.
 func TestLinesBehindHalfALine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events")
