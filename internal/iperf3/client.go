@@ -129,8 +129,13 @@ func (e *RemoteError) Error() string {
 
 // Limit says that the server's limits forbid the test.
 func (e *RemoteError) Limit() bool {
+	return e.late() || code(e.Code) == codeStreams || code(e.Code) == codeTotalRate
+}
+
+// late says that the test took the server too long.
+func (e *RemoteError) late() bool {
 	switch code(e.Code) {
-	case codeDuration, codeMaxDuration, codeExpired, codeStreams, codeTotalRate:
+	case codeDuration, codeMaxDuration, codeExpired:
 		return true
 	}
 	return false
@@ -544,7 +549,11 @@ func (t *client) endTest(l *listener) error {
 	if m.err != nil {
 		return fmt.Errorf("wait for %s: %w", exchangeResults, m.err)
 	}
-	return t.judge(m.state, exchangeResults)
+	err := t.judge(m.state, exchangeResults)
+	if remote := new(RemoteError); errors.As(err, &remote) && remote.late() {
+		return fmt.Errorf("end the test: %w", errUnheard) // by its limit it would have ended before
+	}
+	return err
 }
 
 // finish exchanges the results: this end's first.

@@ -333,6 +333,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A server that gives up on a test when that is over has not heard of its end: the path is silent,
+// and no limit too low.
+func TestEndUnheard(t *testing.T) {
+	t.Parallel() // it waits for the end of the test
+	failed := serverError
+	for _, c := range []code{codeDuration, codeExpired} {
+		b := &badServer{instead: map[state][]byte{exchangeResults: {byte(failed), 0, 0, 0, byte(c), 0, 0, 0, 0}}}
+		_, err := Run(t.Context(), Request{Target: b.start(t), Direction: measurement.Send, Streams: 1, Seconds: 1}, func(measurement.Progress) {})
+		if _, refused := errors.AsType[*RemoteError](err); refused || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("error %d: %v", c, err)
+		}
+	}
+}
+
 // What is believed of any results makes finite figures.
 func FuzzBelieve(f *testing.F) {
 	f.Add([]byte(`{"cpu_util_total":5,"streams":[{"id":1,"bytes":1000,"retransmits":-1,"jitter":0.1,"errors":0,"packets":1,"start_time":0,"end_time":1}]}`), true, true)

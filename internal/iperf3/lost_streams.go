@@ -27,14 +27,18 @@ func (t *client) lostStream() error {
 	return nil
 }
 
-// errLost is to errors.Is the timeout that it is, of which a user only reads "i/o timeout".
-var errLost error = lost{}
+// errLost and errUnheard are to errors.Is the timeout that they are, of which a user only reads
+// "i/o timeout".
+const (
+	errLost    = silence("the other end stopped answering on it")
+	errUnheard = silence("the server did not hear of it in time")
+)
 
-type lost struct{}
+type silence string
 
-func (lost) Error() string { return "the other end stopped answering on it" }
+func (s silence) Error() string { return string(s) }
 
-func (lost) Is(target error) bool { return target == os.ErrDeadlineExceeded } //nolint:errorlint // as errors.Is does
+func (silence) Is(target error) bool { return target == os.ErrDeadlineExceeded } //nolint:errorlint // as errors.Is does
 
 // unacknowledged says that nothing of what a stream sent was acknowledged lately, nor is now.
 func (s *stream) unacknowledged() bool {
