@@ -178,8 +178,13 @@ func (w *Watch) Run(ctx context.Context) (err error) {
 		}
 		last, lastWall = start, wall
 		w.end(ctx, r)
-		// A round that took longer than its interval has the next ones left out.
-		for time.Since(begun) > time.Duration(slot+1)*every {
+		// A round that took longer than its interval has the next ones left out. After one that
+		// only began late, the next one may begin late, too.
+		late := time.Duration(0)
+		if time.Since(start) <= every {
+			late = time.Duration(w.o.Jitter * float64(every))
+		}
+		for time.Since(begun) > time.Duration(slot+1)*every+late {
 			slot++
 		}
 	}

@@ -317,6 +317,19 @@ func TestRoundsComeEverySoOftenWithJitter(t *testing.T) {
 	}
 }
 
+// A round that ends after the next one could begin, only since it began late, has none left out.
+func TestLateRoundsLeaveNoneOut(t *testing.T) {
+	m := &memory{}
+	_, err := under(t, Options{Keeper: m, Jitter: 1, Measure: func(context.Context, func(string) bool) (Round, error) {
+		time.Sleep(5 * time.Minute)
+		return Round{}, nil
+	}}, 24*time.Hour, nil)
+	testutil.OK(t, err)
+	if len(m.rounds) < 95 { // of 96; the last may have no time
+		t.Errorf("%d rounds in a day", len(m.rounds))
+	}
+}
+
 func TestAClockThatJumps(t *testing.T) {
 	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour, 200 * time.Millisecond} {
 		t.Run(fmt.Sprint(jump), func(t *testing.T) {
