@@ -470,7 +470,7 @@ func (f *watchFlags) runOnce(ctx context.Context, head store.Head) (_ *result.Re
 	removeLeftRounds()
 	dir, err := os.MkdirTemp("", roundFolder)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make a temporary folder for the run (TMPDIR says where): %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r, err := planRun(base.Streams{Out: io.Discard, Err: io.Discard}, flags, head)

@@ -437,3 +437,14 @@ func TestRoundsOfKilledWatches(t *testing.T) {
 	}
 	removeLeftRounds()
 }
+
+// Where no folder for a round can be made, the outage says which setting that is.
+func TestARoundWithoutAFolder(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	t.Setenv("TMPDIR", none)
+	t.Setenv("TMP", none) // Windows
+	var f watchFlags
+	if _, err := f.runOnce(t.Context(), store.Head{}); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Error(err)
+	}
+}
