@@ -171,7 +171,7 @@ func (c *Client) dialData(ctx context.Context, i int, address string) (net.Conn,
 		return nil, err
 	}
 	c.data[i] = addresses{conn.LocalAddr().String(), conn.RemoteAddr().String()}
-	return newDataConn(conn, &c.pool, &c.moved, c.o.Watch)
+	return newDataConn(conn, &c.pool, &c.moved, nil, c.o.Watch)
 }
 
 // begin is called when a transfer is about to be asked for.

@@ -88,14 +88,29 @@ type dataConn struct {
 	inWindow, sentBefore int64     // what moved in it, and was sent before it
 }
 
-// newDataConn takes c over; watch, which may be nil, is called with it and its
-// socket, and what it returns before the connection is closed.
-func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn, *sockets.Conn) func()) (*dataConn, error) {
+// newDataConn takes c over; prepare, which may be nil, gives the connection to use in place of it.
+// Watch, which may be nil, too, is called with it and its socket, and what it returns before the
+// connection is closed. All this is before the pool has it, which may close it at any moment.
+func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, prepare func(*net.TCPConn) (net.Conn, error), watch func(net.Conn, *sockets.Conn) func()) (_ *dataConn, err error) {
 	d := &dataConn{Conn: c, moved: moved, window: stallTimeout}
+	taken := false
+	defer func() {
+		if !taken { // also where the owner of prepare or watch panics
+			_ = c.Close()
+		}
+	}()
 	if tcp, ok := c.(*net.TCPConn); ok {
 		d.socket, _ = sockets.Attach(tcp) // the connection itself will say why not
+		if prepare != nil {
+			if d.Conn, err = prepare(tcp); err != nil {
+				return nil, err
+			}
+		}
 	}
 	unwatch := func() {}
+	if watch != nil && d.socket != nil {
+		unwatch = watch(c, d.socket)
+	}
 	d.close = sync.OnceValue(func() error {
 		d.drain(p)
 		unwatch()
@@ -105,9 +120,7 @@ func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn, 
 	if err := p.add(d); err != nil {
 		return nil, err
 	}
-	if watch != nil && d.socket != nil {
-		unwatch = watch(c, d.socket)
-	}
+	taken = true
 	return d, nil
 }
 

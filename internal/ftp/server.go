@@ -402,22 +402,24 @@ func (l *dataListener) Accept() (net.Conn, error) {
 
 // data makes a connection the session's data connection.
 func (x *session) data(c net.Conn) (net.Conn, error) {
-	d, err := newDataConn(c, &x.pool, &x.s.moved, x.watch)
+	d, err := newDataConn(c, &x.pool, &x.s.moved, x.prepare, x.watch)
 	if err != nil {
 		return nil, err
 	}
 	d.window = x.s.bounds.window
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return d, nil
-	}
-	if x.s.o.Prepare != nil {
-		if d.Conn, err = x.s.o.Prepare(tcp); err != nil {
-			x.s.log.Warn("prepare an FTP data connection", "error", err)
-			return nil, errors.Join(err, d.close())
-		}
-	}
 	return d, nil
+}
+
+// prepare has the server's owner prepare a data connection.
+func (x *session) prepare(c *net.TCPConn) (net.Conn, error) {
+	if x.s.o.Prepare == nil {
+		return c, nil
+	}
+	prepared, err := x.s.o.Prepare(c)
+	if err != nil {
+		x.s.log.Warn("prepare an FTP data connection", "error", err)
+	}
+	return prepared, err
 }
 
 // watch has the server's owner watch a data connection. Its end is also the

@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -273,6 +275,37 @@ func TestEndInTheMiddle(t *testing.T) {
 			t.Errorf("the server says %v, cut %v", x.Err, x.Cut)
 		}
 	})
+}
+
+// An end that closes while a data connection begins ends all that began with it.
+func TestEndAtTheBeginning(t *testing.T) {
+	for name, closing := range map[string]func(p *pool) (prepare func(*net.TCPConn) (net.Conn, error), watch func()){
+		"it is watched": func(p *pool) (func(*net.TCPConn) (net.Conn, error), func()) { return nil, p.close },
+		"it is prepared": func(p *pool) (func(*net.TCPConn) (net.Conn, error), func()) {
+			return func(c *net.TCPConn) (net.Conn, error) { p.close(); return c, nil }, func() {}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			testutil.OK(t, err)
+			defer ln.Close()
+			c, err := net.Dial("tcp", ln.Addr().String())
+			testutil.OK(t, err)
+			p, watched := &pool{}, 0
+			prepare, begin := closing(p)
+			d, err := newDataConn(c, p, new(atomic.Int64), prepare, func(net.Conn, *sockets.Conn) func() {
+				watched++
+				begin()
+				return func() { watched-- }
+			})
+			if err == nil {
+				err = d.Close()
+			}
+			if _, open := c.Write([]byte{0}); !errors.Is(err, net.ErrClosed) || watched != 0 || open == nil {
+				t.Errorf("%v; %d are watched still; %v", err, watched, open)
+			}
+		})
+	}
 }
 
 // endAfterAMegabyte calls end once the client has moved so much.
