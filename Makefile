@@ -55,14 +55,15 @@ test-browser:
 # Two packages at a time: they mostly wait for their brokers.
 test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
-# They give way to whatever else runs: .ci/run has them beside tests that mostly wait.
+# They give way to whatever else runs: .ci/run has them beside tests that mostly wait. Those
+# of detect need one CPU only.
 test-simulations:
-	@HOPBENCH_TEST_LONG=1 nice -n 19 test/run -timeout 30m ./internal/analysis ./internal/watch/detect
+	@HOPBENCH_TEST_LONG=1 nice -n 19 test/run -p 2 -timeout 30m ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
 # Three packages at a time, the longest first: they mostly wait.
 test-kill:
-	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestServersThatLie)' \
+	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestPlantedFaults|TestServersOfWrongFrames|TestServersThatLie)' \
 		./test/fleet ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent
 # One package at a time: they bound what 10 000 flows need of memory.
 test-flows:
@@ -92,10 +93,11 @@ test-vm:
 	$(GO) run ./test/vm $(VM)
 
 # The race detector needs cgo. Packages that build namespaces re-execute
-# themselves and are left to `make test`, as are those where nothing is concurrent.
+# themselves and are left to `make test`, as are those where nothing is concurrent. The
+# longest are at the end of the alphabet.
 .PHONY: race
 race:
-	@CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -race" test/run -p 4 -skip '^(TestBrowser|TestBrokers)' $$(test/packages-to-race)
+	@CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -race" test/run -p 6 -skip '^(TestBrowser|TestBrokers)' $$(test/packages-to-race | sort -r)
 
 .PHONY: check
 check: check-format check-vet check-static check-cross check-agent

@@ -27,8 +27,8 @@ func TestClientOfFewThreads(t *testing.T) {
 		spec    measurement.Spec
 		refused bool
 	}{
-		{measurement.Spec{Kind: measurement.TCP, Flows: 20}, false},
-		{measurement.Spec{Kind: measurement.TCP, Flows: 64}, false},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 20, PacingBitsPerSecond: 20e6}, false},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 64, PacingBitsPerSecond: 20e6}, false},
 		{measurement.Spec{Kind: measurement.CRR, Flows: 20}, false},
 		{measurement.Spec{Kind: measurement.CRR, Flows: 400}, false},
 		{measurement.Spec{Kind: measurement.RR, InFlight: kind.MaxInFlight}, false},

@@ -30,11 +30,11 @@ func TestRunTCP(t *testing.T) {
 		if runtime.GOOS != "linux" {
 			spec.CongestionControl = ""
 		}
-		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.25, 0.1
+		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.15, 0.05
 		t.Run(fmt.Sprintf("%s %d copied %v", spec.Direction, spec.Flows, spec.CopyPayload), func(t *testing.T) {
 			var out measurement.Outcome
 			testutil.Longer(t, func(factor float64) string {
-				spec.Duration = measurement.Seconds(0.25 * factor)
+				spec.Duration = measurement.Seconds(0.15 * factor)
 				var err error
 				out, err = probe.Run(servertest.Context(t), probe.Request{ID: "t", Spec: spec, Target: target, Token: servertest.Token}, nil)
 				testutil.OK(t, err)
