@@ -178,7 +178,7 @@ func (l *level) add(costs []result.Effect, violated result.Assumption) {
 // Reports of paths that do not differ claim something in at most 5 % of cases,
 // whatever the noise; where the noise breaks an assumption, they say so.
 func TestAttainedLevels(t *testing.T) {
-	reports := testutil.Repeat(100, 10_000)
+	reports := testutil.Repeat(150, 10_000)
 	sizes := []int{6, 10, 15}
 	all := shapes()
 	levels := make([][]level, len(all))

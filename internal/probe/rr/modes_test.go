@@ -116,7 +116,7 @@ func TestRRTimeStamps(t *testing.T) {
 		{Protocol: measurement.OverTCP, Spin: true, ResponseBytes: 100_000},
 	} {
 		testutil.Longer(t, func(factor float64) string {
-			spec.Kind, spec.Duration = measurement.RR, measurement.Seconds(0.3*factor)
+			spec.Kind, spec.Duration = measurement.RR, measurement.Seconds(factor)
 			out, err := probe.Run(servertest.Context(t), probe.Request{Spec: spec, Target: target}, nil)
 			testutil.OK(t, err)
 			path, wakeup := out.Metrics["path_rtt_p50_seconds"], out.Metrics["wakeup_p50_seconds"]

@@ -21,7 +21,6 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testbed/switching"
-	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -239,7 +238,7 @@ type tally struct{ runs, trials, counted, wrong int }
 func TestPlantedFaults(t *testing.T) {
 	all := faults()
 	tallies := make([]tally, len(all))
-	for seed := range testutil.Repeat(200, 500) {
+	for seed := range 500 {
 		k := seed % len(all)
 		t.Run(fmt.Sprintf("%d %s", seed, all[k].name), func(t *testing.T) {
 			dir := t.TempDir()

@@ -154,7 +154,7 @@ func withoutChange(t *testing.T, every, years int) {
 // A change of twice the smallest effect, as it is stated when it comes, is found within
 // as many samples as make a run; one of twice that of days, by the end of the first whole day after it.
 func TestPlantedChanges(t *testing.T) {
-	times := testutil.Repeat(10, 200)
+	times := testutil.Repeat(25, 200)
 	for i, f := range watched() {
 		for _, plant := range []struct {
 			name   string
